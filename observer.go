@@ -1,0 +1,91 @@
+package onefold
+
+import "time"
+
+// Observer is told what happens, as a struct of optional functions: set those you want. One value may
+// serve several parts. The functions are called synchronously and from several goroutines; a slow one
+// slows the work. They must not call back into the part.
+//
+// The first eight name the crash points of docs/guarantees.md, in the order of a message's life.
+type Observer struct {
+	Received  func(DeliveryEvent) // [received] a delivery has arrived
+	Claimed   func(DeliveryEvent) // [claimed] the handler is about to run
+	Handled   func(DeliveryEvent) // [handled] the handler has returned; Err and Class say how
+	Committed func(DeliveryEvent) // [committed] the outcome is durable
+	Acked     func(DeliveryEvent) // [acked] the ack is in the connection's buffer
+
+	Fetched   func(RowEvent) // [fetched] the relay holds a row
+	Published func(RowEvent) // [published] its stream has it; Duplicate if it had it already
+	Settled   func(RowEvent) // [settled] its end is durable
+
+	Duplicate    func(DeliveryEvent) // acked without running: the key is done
+	Followed     func(DeliveryEvent) // another copy of a running key waits for its outcome
+	Retried      func(DeliveryEvent) // failed; comes again after Delay
+	DeadLettered func(DeliveryEvent) // its dead letter is committed; acked when it is sent
+	GivenBack    func(DeliveryEvent) // not started in time or at shutdown; nak'ed
+	Dropped      func(DeliveryEvent) // not answered: a copy of what this process holds, or no longer ours
+	Lost         func(DeliveryEvent) // the claim ended while the handler ran; its result was refused
+
+	RowDelayed func(RowEvent) // could not be sent now; tried again after Delay
+	RowParked  func(RowEvent) // given up for now; a person decides
+
+	State func(StateEvent) // a part changed its state
+}
+
+// Class sorts errors for metrics and alarms.
+type Class string
+
+// The classes.
+const (
+	ClassNone        Class = ""
+	ClassHandler     Class = "handler"     // the handler returned an error
+	ClassPanic       Class = "panic"       // it panicked or called runtime.Goexit
+	ClassPermanent   Class = "permanent"   // no retry can help
+	ClassConflict    Class = "conflict"    // state moved; the handler runs again
+	ClassMissingID   Class = "missing id"  // the message has no ID
+	ClassMismatch    Class = "mismatch"    // its ID was used with another payload
+	ClassLost        Class = "lost"        // the claim ended
+	ClassUnavailable Class = "unavailable" // store or server cannot be reached now
+	ClassRefused     Class = "refused"     // the target refused a row
+	ClassUnknown     Class = "unknown"     // no answer came; it may have happened
+)
+
+// DeliveryEvent tells of one delivery.
+type DeliveryEvent struct {
+	At       time.Time
+	Stream   string
+	Consumer string
+	Subject  string
+	Sequence uint64
+	Key      Key // zero before it is known
+	Attempt  int // of the handler; 0 if it has not run
+	Token    uint64
+	Took     time.Duration // Handled: how long the handler ran
+	Delay    time.Duration // Retried, GivenBack: until it may come again
+	Class    Class
+	Err      error
+}
+
+// RowEvent tells of one outgoing row.
+type RowEvent struct {
+	At        time.Time
+	Key       Key
+	ID        string
+	Kind      string
+	Target    string
+	Attempt   int
+	Duplicate bool          // Published: the stream had this ID already
+	Sequence  uint64        // Published: position in the stream
+	Delay     time.Duration // RowDelayed
+	Class     Class
+	Err       error
+}
+
+// StateEvent tells that a part changed its state.
+type StateEvent struct {
+	At   time.Time
+	Part string // "consumer ORDERS/billing", "relay"
+	From string
+	To   string
+	Err  error
+}

@@ -1,0 +1,78 @@
+package onefold
+
+import (
+	"context"
+	"log/slog"
+)
+
+// SlogObserver logs through l what a person wants to read: dead letters, parked rows and lost claims as
+// warnings, retries and changes of state as information, the rest at debug level. It never logs a payload,
+// and IDs only quoted and cut.
+func SlogObserver(l *slog.Logger) *Observer {
+	delivery := func(level slog.Level, text string) func(DeliveryEvent) {
+		return func(e DeliveryEvent) {
+			if l.Enabled(context.Background(), level) {
+				l.LogAttrs(context.Background(), level, text, deliveryAttrs(e)...)
+			}
+		}
+	}
+	row := func(level slog.Level, text string) func(RowEvent) {
+		return func(e RowEvent) {
+			if l.Enabled(context.Background(), level) {
+				l.LogAttrs(context.Background(), level, text, rowAttrs(e)...)
+			}
+		}
+	}
+	return &Observer{
+		Received:     delivery(slog.LevelDebug, "received"),
+		Claimed:      delivery(slog.LevelDebug, "claimed"),
+		Handled:      delivery(slog.LevelDebug, "handled"),
+		Committed:    delivery(slog.LevelDebug, "committed"),
+		Acked:        delivery(slog.LevelDebug, "acked"),
+		Duplicate:    delivery(slog.LevelDebug, "duplicate acked"),
+		Followed:     delivery(slog.LevelDebug, "copy waits for the running one"),
+		GivenBack:    delivery(slog.LevelDebug, "given back unstarted"),
+		Dropped:      delivery(slog.LevelDebug, "delivery not answered"),
+		Retried:      delivery(slog.LevelInfo, "failed, comes again"),
+		DeadLettered: delivery(slog.LevelWarn, "dead letter"),
+		Lost:         delivery(slog.LevelWarn, "claim lost, result refused"),
+		Fetched:      row(slog.LevelDebug, "row fetched"),
+		Published:    row(slog.LevelDebug, "row published"),
+		Settled:      row(slog.LevelDebug, "row settled"),
+		RowDelayed:   row(slog.LevelInfo, "row not sent, tried again"),
+		RowParked:    row(slog.LevelWarn, "row parked"),
+		State: func(e StateEvent) {
+			l.LogAttrs(context.Background(), slog.LevelInfo, "state",
+				slog.String("part", e.Part), slog.String("from", e.From), slog.String("to", e.To), slog.Any("err", e.Err))
+		},
+	}
+}
+
+func deliveryAttrs(e DeliveryEvent) []slog.Attr {
+	attrs := []slog.Attr{
+		slog.String("stream", e.Stream), slog.String("consumer", e.Consumer), slog.String("subject", e.Subject),
+		slog.Uint64("seq", e.Sequence), slog.String("key", e.Key.String()), slog.Int("attempt", e.Attempt),
+	}
+	if e.Delay > 0 {
+		attrs = append(attrs, slog.Duration("delay", e.Delay))
+	}
+	return appendError(attrs, e.Class, e.Err)
+}
+
+func rowAttrs(e RowEvent) []slog.Attr {
+	attrs := []slog.Attr{
+		slog.String("key", e.Key.String()), slog.String("id", e.ID), slog.String("kind", e.Kind),
+		slog.String("target", e.Target), slog.Int("attempt", e.Attempt), slog.Bool("duplicate", e.Duplicate),
+	}
+	if e.Delay > 0 {
+		attrs = append(attrs, slog.Duration("delay", e.Delay))
+	}
+	return appendError(attrs, e.Class, e.Err)
+}
+
+func appendError(attrs []slog.Attr, class Class, err error) []slog.Attr {
+	if err == nil {
+		return attrs
+	}
+	return append(attrs, slog.String("class", string(class)), slog.String("err", err.Error()))
+}
