@@ -50,7 +50,7 @@ type StateReader interface {
 // and ends the message as if the handler had returned it with [Permanent].
 //
 // Its methods may be called from several goroutines of the handler. After the handler has returned they
-// change nothing any more; late calls are counted by the engine's observer as an error of the handler.
+// change nothing any more: what can report it returns [ErrSealed], and [Effects.Late] counts such calls.
 type Effects struct {
 	mu     sync.Mutex
 	run    RunInfo

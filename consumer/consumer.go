@@ -1,0 +1,71 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/onefold-go/onefold"
+)
+
+// The errors that Run adds to those of the store and of nats.go.
+var (
+	// ErrScopeInUse: another live consumer uses this store with the same scope.
+	ErrScopeInUse = errors.New("scope is used by another live consumer of this store")
+	// ErrHandlersRunning: handlers ignored the end of their context at shutdown; their results are refused.
+	ErrHandlersRunning = errors.New("handlers still running after the shutdown timeout")
+)
+
+// Consumer runs a handler for the messages of one durable JetStream consumer. It is a [onefold.Part].
+type Consumer struct {
+	js  jetstream.JetStream
+	st  onefold.Store
+	cfg Config
+}
+
+// New checks the configuration and returns a consumer that is not running yet. It does no I/O. The
+// connection of js and the store st stay the caller's: close them after Run has returned, and set
+// nats.MaxReconnects(-1) on the connection, or Run ends when the client gives up reconnecting.
+//
+// Errors: [onefold.ErrInvalid], naming every field that cannot work.
+func New(js jetstream.JetStream, st onefold.Store, cfg Config) (*Consumer, error) {
+	if js == nil {
+		return nil, fmt.Errorf("%w: js is nil; pass the JetStream context of a connection", onefold.ErrInvalid)
+	}
+	if st == nil {
+		return nil, fmt.Errorf("%w: st is nil; open a store, for example with boltstore.Open", onefold.ErrInvalid)
+	}
+	cfg = cfg.withDefaults()
+	if err := cfg.check(); err != nil {
+		return nil, fmt.Errorf("consumer %s on stream %s: %w", cfg.Name, cfg.Stream, err)
+	}
+	return &Consumer{js: js, st: st, cfg: cfg}, nil
+}
+
+// Run consumes until ctx ends or it cannot go on. It makes the durable consumer and the dead-letter stream
+// if they do not exist.
+//
+// When ctx ends it stops asking for messages, gives back at once what has not started, waits for running
+// handlers up to Config.ShutdownTimeout, cancels their contexts, commits what they asked for, acks, and
+// returns nil.
+//
+// Otherwise it returns why it ended: the store is closed or damaged ([onefold.ErrClosed],
+// [onefold.ErrDamaged]), the consumer or the stream was deleted (jetstream.ErrConsumerDeleted,
+// ErrConsumerNotFound, ErrStreamNotFound), the connection was closed for good
+// (jetstream.ErrConnectionClosed), the configuration does not fit what the server has
+// ([onefold.ErrInvalid]), [ErrScopeInUse], or [ErrHandlersRunning]. Unreachable servers and full or
+// unavailable stores do not end it: it stops pulling and goes on when they are back.
+//
+// Run may be called again after it has returned.
+func (c *Consumer) Run(ctx context.Context) error {
+	s, err := c.open(ctx)
+	if err != nil {
+		return fmt.Errorf("consumer %s on stream %s: %w", c.cfg.Name, c.cfg.Stream, err)
+	}
+	if err := s.run(ctx); err != nil {
+		return fmt.Errorf("consumer %s on stream %s: %w", c.cfg.Name, c.cfg.Stream, err)
+	}
+	return nil
+}

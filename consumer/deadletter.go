@@ -1,0 +1,153 @@
+package consumer
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/onefold-go/onefold"
+)
+
+// The headers of a dead letter. Its body is the body of the message. Each header of the message is kept
+// under HeaderDeadOriginal + its name.
+const (
+	HeaderDeadReason   = "Onefold-Dead-Reason"
+	HeaderDeadClass    = "Onefold-Dead-Class" // see onefold.Class
+	HeaderDeadAttempts = "Onefold-Dead-Attempts"
+	HeaderDeadStream   = "Onefold-Dead-Stream"
+	HeaderDeadConsumer = "Onefold-Dead-Consumer"
+	HeaderDeadSubject  = "Onefold-Dead-Subject"
+	HeaderDeadSequence = "Onefold-Dead-Sequence"
+	HeaderDeadTime     = "Onefold-Dead-Time" // when the stream stored the message, RFC 3339
+	HeaderDeadScope    = "Onefold-Dead-Scope"
+	HeaderDeadID       = "Onefold-Dead-Id"            // the ID it was deduped by
+	HeaderDeadEncoding = "Onefold-Dead-Encoding"      // "base64" if scope and ID could not stand in a header
+	HeaderDeadGen      = "Onefold-Dead-Generation"    // absent: 0
+	HeaderDeadEarlier  = "Onefold-Dead-Earlier-Error" // reason of the attempt before the last
+	HeaderDeadOriginal = "Onefold-Original-"
+
+	// HeaderDeadPart is "1/2" or "2/2" when message and facts do not fit into one: the first part has the
+	// facts as headers and the original headers as a JSON object in its body, the second the body.
+	HeaderDeadPart = "Onefold-Dead-Part"
+)
+
+// deadLetter says why a message is given up.
+type deadLetter struct {
+	msg      *onefold.Message
+	key      onefold.Key // identity of the message, not of the dead letter's own entry
+	class    onefold.Class
+	reason   string
+	attempts int
+	earlier  string
+}
+
+// entry is what is committed in place of the message's effects. own is the key that it is stored under.
+func (l deadLetter) entry(own onefold.Key, f onefold.Fingerprint, subject string, maxPayload int, retain time.Duration) onefold.Entry {
+	e := onefold.Entry{Key: own, Fingerprint: f, Outcome: onefold.DeadLettered, Retain: retain}
+	facts := l.facts()
+	whole := l.withOriginals(facts)
+	if size := headerBytes(whole); size <= onefold.MaxHeaderBytes && size+len(l.msg.Data) <= maxPayload {
+		e.Effects = []onefold.Effect{l.effect(own, 0, subject, whole, l.msg.Data)}
+		return e
+	}
+	originals, _ := json.Marshal(l.msg.Header) // strings always encode
+	if len(originals)+headerBytes(facts) > maxPayload {
+		originals = originals[:0]
+	}
+	facts[HeaderDeadPart] = []string{"1/2"}
+	body := onefold.Header{HeaderDeadPart: {"2/2"}, HeaderDeadSequence: facts[HeaderDeadSequence], HeaderDeadStream: facts[HeaderDeadStream]}
+	e.Effects = []onefold.Effect{
+		l.effect(own, 0, subject, facts, originals),
+		l.effect(own, 1, subject, body, l.msg.Data),
+	}
+	return e
+}
+
+func (l deadLetter) effect(own onefold.Key, index int, subject string, h onefold.Header, body []byte) onefold.Effect {
+	return onefold.Effect{ID: own.EffectID(index), Kind: onefold.KindMessage, Target: subject, Header: h, Payload: body}
+}
+
+// facts are the headers that tell where the message came from and why it is here.
+func (l deadLetter) facts() onefold.Header {
+	h := onefold.Header{}
+	set := func(name, value string) {
+		if value != "" {
+			h[name] = []string{value}
+		}
+	}
+	set(HeaderDeadReason, headerText(l.reason))
+	set(HeaderDeadClass, string(l.class))
+	set(HeaderDeadAttempts, strconv.Itoa(l.attempts))
+	set(HeaderDeadEarlier, headerText(l.earlier))
+	set(HeaderDeadStream, l.msg.Stream)
+	set(HeaderDeadConsumer, l.msg.Consumer)
+	set(HeaderDeadSubject, l.msg.Subject)
+	set(HeaderDeadSequence, strconv.FormatUint(l.msg.Sequence, 10))
+	set(HeaderDeadTime, l.msg.Time.UTC().Format(time.RFC3339Nano))
+	scope, id := l.key.Scope, l.key.ID
+	if !plain(scope) || !plain(id) {
+		scope, id = base64.StdEncoding.EncodeToString([]byte(scope)), base64.StdEncoding.EncodeToString([]byte(id))
+		set(HeaderDeadEncoding, "base64")
+	}
+	set(HeaderDeadScope, scope)
+	if len(id) <= maxDeadID {
+		set(HeaderDeadID, id)
+	}
+	if l.key.Gen > 0 {
+		set(HeaderDeadGen, strconv.FormatUint(uint64(l.key.Gen), 10))
+	}
+	return h
+}
+
+// maxDeadID bounds the ID in the facts; a longer one is still among the original headers or in the body.
+const maxDeadID = 16 << 10
+
+// withOriginals adds the message's own headers under our prefix, so that none of them controls the
+// server again.
+func (l deadLetter) withOriginals(facts onefold.Header) onefold.Header {
+	h := make(onefold.Header, len(facts)+len(l.msg.Header))
+	for name, values := range facts {
+		h[name] = values
+	}
+	for name, values := range l.msg.Header {
+		h[HeaderDeadOriginal+name] = values
+	}
+	return h
+}
+
+// headerBytes is the size of the header block, with room for what the relay adds.
+func headerBytes(h onefold.Header) int {
+	n := 256
+	for name, values := range h {
+		for _, v := range values {
+			n += len(name) + len(v) + len(": \r\n")
+		}
+	}
+	return n
+}
+
+// headerText makes a reason fit for a header: one line, valid, at most onefold.MaxReasonBytes.
+func headerText(s string) string {
+	if len(s) > onefold.MaxReasonBytes {
+		s = s[:onefold.MaxReasonBytes]
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == utf8.RuneError {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// plain reports whether s may stand in a header as it is and comes back unchanged.
+func plain(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] >= 0x7f {
+			return false
+		}
+	}
+	return strings.TrimSpace(s) == s
+}

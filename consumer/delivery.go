@@ -1,0 +1,65 @@
+package consumer
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/onefold-go/onefold"
+)
+
+// stage is where a delivery is. It moves forward, except that a conflict takes it from handled back to
+// running. A goroutine that changes the stage by compare-and-swap carries the delivery from then on; that
+// is how a worker and the heartbeat, which both may want it, never both get it.
+type stage uint32
+
+const (
+	stageQueued   stage = iota // waits for a worker; may be given back
+	stageClaiming              // a worker asks the store; may be given back
+	stageRunning               // the handler runs
+	stageHandled               // the handler has returned; the outcome is on its way into the store
+	stageSettling              // its dead letter is committed and not sent yet
+	stageEnded                 // answered, or never to be answered
+)
+
+// delivery is one arrival of a message, from its receipt until it is answered.
+type delivery struct {
+	ack         jetstream.Msg
+	msg         onefold.Message
+	key         onefold.Key // what its outcome is stored under
+	identity    onefold.Key // what it was identified as; key differs from it if it is rejected
+	fingerprint onefold.Fingerprint
+	reject      *rejection // not nil: it cannot run and becomes a dead letter
+
+	stage    atomic.Uint32
+	received time.Duration // when it arrived, on the monotonic clock
+
+	// The heartbeat's own: when the server and the store last heard of it.
+	progressed, renewed time.Duration
+
+	// Set before the stage is running; read by the heartbeat after.
+	claim  *onefold.Claim
+	cancel context.CancelFunc // ends the handler's context
+
+	attempt   int
+	history   onefold.History
+	fx        onefold.Effects
+	commit    onefold.Commit
+	conflicts int
+
+	followers []*delivery // guarded by the registry
+}
+
+func (d *delivery) at() stage { return stage(d.stage.Load()) }
+
+// move changes the stage if it still is from, and reports whether it did.
+func (d *delivery) move(from, to stage) bool {
+	return d.stage.CompareAndSwap(uint32(from), uint32(to))
+}
+
+func (d *delivery) set(s stage) { d.stage.Store(uint32(s)) }
+
+// seed spreads the retries of different messages.
+func (d *delivery) seed() uint64 { return d.msg.Sequence }

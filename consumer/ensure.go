@@ -1,0 +1,155 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/onefold-go/onefold"
+)
+
+// ensureConsumer returns the durable, made or adopted, and its effective configuration. Of an adopted one
+// it changes only what onefold manages: explicit acks are demanded, MaxDeliver and BackOff are switched off
+// because attempts and delays are ours, and what Config sets is set.
+func ensureConsumer(ctx context.Context, js jetstream.JetStream, cfg Config, f floor) (jetstream.Consumer, error) {
+	c, err := js.Consumer(ctx, cfg.Stream, cfg.Name)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		c, err = js.CreateConsumer(ctx, cfg.Stream, newConsumerConfig(cfg, f))
+		if err != nil {
+			return nil, fmt.Errorf("create consumer %s on stream %s: %w", cfg.Name, cfg.Stream, err)
+		}
+		return c, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look up consumer %s on stream %s: %w", cfg.Name, cfg.Stream, err)
+	}
+	found := c.CachedInfo().Config
+	if err := checkAdopted(found); err != nil {
+		return nil, fmt.Errorf("adopt consumer %s on stream %s: %w", cfg.Name, cfg.Stream, err)
+	}
+	wanted := managed(found, cfg)
+	if sameManaged(found, wanted) {
+		return c, nil
+	}
+	c, err = js.UpdateConsumer(ctx, cfg.Stream, wanted)
+	if err != nil {
+		return nil, fmt.Errorf("update consumer %s on stream %s: %w", cfg.Name, cfg.Stream, err)
+	}
+	return c, nil
+}
+
+// newConsumerConfig is the configuration of a consumer that does not exist. If this store has settled
+// part of the stream already, the consumer was lost: it starts behind that part, never from the start.
+func newConsumerConfig(cfg Config, f floor) jetstream.ConsumerConfig {
+	c := managed(jetstream.ConsumerConfig{
+		Name: cfg.Name, Durable: cfg.Name, AckPolicy: jetstream.AckExplicitPolicy,
+		AckWait: DefaultAckWait, MaxAckPending: max(DefaultMaxAckPending, cfg.Concurrency), DeliverPolicy: cfg.DeliverPolicy,
+	}, cfg)
+	switch {
+	case f.At.Sequence > 0:
+		c.DeliverPolicy, c.OptStartSeq = jetstream.DeliverByStartSequencePolicy, f.At.Sequence+1
+	case cfg.StartSequence > 0:
+		c.OptStartSeq = cfg.StartSequence
+	case !cfg.StartTime.IsZero():
+		c.OptStartTime = &cfg.StartTime
+	}
+	return c
+}
+
+// managed returns c with what onefold and cfg decide.
+func managed(c jetstream.ConsumerConfig, cfg Config) jetstream.ConsumerConfig {
+	c.MaxDeliver, c.BackOff = -1, nil
+	if cfg.AckWait > 0 {
+		c.AckWait = cfg.AckWait
+	}
+	if cfg.MaxAckPending > 0 {
+		c.MaxAckPending = cfg.MaxAckPending
+	}
+	if len(cfg.FilterSubjects) > 0 {
+		c.FilterSubject, c.FilterSubjects = "", slices.Clone(cfg.FilterSubjects)
+	}
+	return c
+}
+
+// sameManaged reports whether found needs no update.
+func sameManaged(found, wanted jetstream.ConsumerConfig) bool {
+	filters := func(c jetstream.ConsumerConfig) []string {
+		if c.FilterSubject != "" {
+			return []string{c.FilterSubject}
+		}
+		return c.FilterSubjects
+	}
+	return found.MaxDeliver == wanted.MaxDeliver && len(found.BackOff) == 0 && found.AckWait == wanted.AckWait &&
+		found.MaxAckPending == wanted.MaxAckPending && slices.Equal(filters(found), filters(wanted))
+}
+
+// checkAdopted refuses a consumer that cannot carry the guarantee.
+func checkAdopted(c jetstream.ConsumerConfig) error {
+	switch {
+	case c.AckPolicy != jetstream.AckExplicitPolicy:
+		return fmt.Errorf("%w: AckPolicy is %v; it must be explicit and cannot be changed, use another name", onefold.ErrInvalid, c.AckPolicy)
+	case c.Durable == "":
+		return fmt.Errorf("%w: it is ephemeral; use another name", onefold.ErrInvalid)
+	case c.DeliverSubject != "":
+		return fmt.Errorf("%w: it is a push consumer; use another name", onefold.ErrInvalid)
+	case len(c.PriorityGroups) > 0:
+		return fmt.Errorf("%w: it has priority groups %v, which are not supported; use another name", onefold.ErrInvalid, c.PriorityGroups)
+	}
+	return nil
+}
+
+// ensureDeadLetters makes sure that a stream captures the dead-letter subject, and that it keeps what it
+// answers for.
+func ensureDeadLetters(ctx context.Context, js jetstream.JetStream, cfg Config, replicas int) error {
+	name, err := js.StreamNameBySubject(ctx, cfg.DeadLetterSubject)
+	if err == nil {
+		return checkDeadLetterStream(ctx, js, name, cfg)
+	}
+	if !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("find the stream of dead letters %q: %w", cfg.DeadLetterSubject, err)
+	}
+	subject := cfg.DeadLetterSubject
+	if subject == DefaultDeadLetterPrefix+cfg.Stream+"."+cfg.Name {
+		subject = DefaultDeadLetterPrefix + ">"
+	}
+	_, err = js.CreateStream(ctx, jetstream.StreamConfig{
+		Name: cfg.DeadLetterStream, Description: "dead letters of onefold consumers",
+		Subjects: []string{subject}, Replicas: replicas, AllowDirect: true,
+	})
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		// Another consumer has just made it, or it exists for other subjects.
+		if _, err = js.StreamNameBySubject(ctx, cfg.DeadLetterSubject); err == nil {
+			return nil
+		}
+		return fmt.Errorf("%w: stream %s exists and does not capture the dead-letter subject %q: add it there or set Config.DeadLetterStream",
+			onefold.ErrInvalid, cfg.DeadLetterStream, cfg.DeadLetterSubject)
+	}
+	if err != nil {
+		return fmt.Errorf("create dead-letter stream %s: %w", cfg.DeadLetterStream, err)
+	}
+	return nil
+}
+
+// checkDeadLetterStream refuses streams that would swallow dead letters, and the input stream itself.
+func checkDeadLetterStream(ctx context.Context, js jetstream.JetStream, name string, cfg Config) error {
+	if name == cfg.Stream {
+		return fmt.Errorf("%w: dead letters for %q would go into the consumed stream %s itself and be consumed again; set Config.DeadLetterSubject",
+			onefold.ErrInvalid, cfg.DeadLetterSubject, name)
+	}
+	stream, err := js.Stream(ctx, name)
+	if err != nil {
+		return fmt.Errorf("look up dead-letter stream %s: %w", name, err)
+	}
+	c := stream.CachedInfo().Config
+	switch {
+	case c.NoAck:
+		return fmt.Errorf("%w: dead-letter stream %s has NoAck set: nothing would tell that a dead letter is stored", onefold.ErrInvalid, name)
+	case c.Retention == jetstream.InterestPolicy && stream.CachedInfo().State.Consumers == 0:
+		return fmt.Errorf("%w: dead-letter stream %s keeps messages only while a consumer exists and has none: dead letters would vanish; make one or use limits retention",
+			onefold.ErrInvalid, name)
+	}
+	return nil
+}

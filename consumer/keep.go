@@ -1,0 +1,151 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/onefold-go/onefold"
+)
+
+// keepAlive is the heartbeat: one ticker for all deliveries, because a timer for each costs more than
+// handling a small message. It ends with ctx.
+func (s *session) keepAlive(ctx context.Context) {
+	ticker := time.NewTicker(s.beat.tick())
+	defer ticker.Stop()
+	var all []held
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		all = s.reg.snapshot(all[:0])
+		gaveBack := 0
+		for _, h := range all {
+			if s.keep(h) {
+				gaveBack++
+			}
+		}
+		clear(all)
+		if gaveBack > 0 {
+			s.pull.shrink()
+		}
+	}
+}
+
+// keep does what is owed to one delivery now and reports whether it was given back.
+func (s *session) keep(h held) bool {
+	d, at, now := h.delivery, h.at(), s.clock.Mono()
+	owed := dutyOf(at, now, d.received, d.progressed, d.renewed, s.beat)
+	if owed.giveBack {
+		if !d.move(at, stageEnded) {
+			return false // a worker has taken it meanwhile
+		}
+		s.giveBackAll(append(s.reg.remove(d), d), giveBackDelay(s.beat.ackWait))
+		return true
+	}
+	if owed.renew && d.claim != nil {
+		if s.renew(d, at) {
+			d.renewed = now
+		}
+	}
+	if owed.progress && d.at() != stageEnded {
+		// Lost signals are made up for by the next one: the server's patience is three of them.
+		_ = d.ack.InProgress()
+		d.progressed = now
+	}
+	for _, f := range h.followers {
+		if now-max(f.received, f.progressed) >= s.beat.ackWait/3 {
+			_ = f.ack.InProgress()
+			f.progressed = now
+		}
+	}
+	return false
+}
+
+// renew extends the claim. If it is lost while the handler runs, the handler is told to stop, whatever it
+// still returns is refused, and the message may run elsewhere from now on.
+func (s *session) renew(d *delivery, at stage) bool {
+	ctx, cancel := context.WithTimeout(s.ops, s.beat.tick())
+	defer cancel()
+	err := s.st.Renew(ctx, d.claim, s.cfg.Lease)
+	if errors.Is(err, onefold.ErrLost) && at == stageRunning && d.move(stageRunning, stageEnded) {
+		d.cancel()
+		if s.obs.Lost != nil {
+			e := s.event(d)
+			e.Class, e.Err = onefold.ClassLost, err
+			s.obs.Lost(e)
+		}
+		s.giveBackAll(s.reg.remove(d), giveBackDelay(s.beat.ackWait))
+		s.pull.end(1)
+	}
+	return err == nil
+}
+
+// floorInterval is how often the floor is moved.
+const floorInterval = time.Second
+
+// watchFloor follows the server's ack floor until ctx ends and keeps ours in the store. It also notices
+// a consumer that has vanished while no pull was open.
+func (s *session) watchFloor(ctx context.Context) {
+	ticker := time.NewTicker(floorInterval)
+	defer ticker.Stop()
+	var samples []sample
+	for {
+		select {
+		case <-ctx.Done():
+			s.moveFloor(context.WithoutCancel(ctx), keepSamples(samples, s.reg.highest(), *s.floor.Load()))
+			return
+		case <-ticker.C:
+		}
+		samples = keepSamples(samples, s.reg.highest(), *s.floor.Load())
+		if len(samples) > 0 || s.errors.Load() > 0 {
+			s.moveFloor(ctx, samples)
+		}
+	}
+}
+
+// moveFloor asks for the server's ack floor and stores ours if it has moved.
+func (s *session) moveFloor(ctx context.Context, samples []sample) {
+	ctx, cancel := context.WithTimeout(ctx, floorTimeout)
+	defer cancel()
+	info, err := s.consumer.Info(ctx)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
+		s.fail(err)
+	}
+	if err != nil {
+		return
+	}
+	s.errors.Store(0)
+	old := *s.floor.Load()
+	moved := old.advance(info.AckFloor.Stream, samples)
+	if moved == old {
+		return
+	}
+	// Only a stored floor is used: one that is forgotten in a crash must not have answered anything.
+	if err := s.storeFloor(ctx, moved); err == nil {
+		s.floor.Store(&moved)
+	}
+}
+
+// floorTimeout bounds one move of the floor.
+const floorTimeout = 5 * time.Second
+
+func (s *session) storeFloor(ctx context.Context, f floor) error {
+	c := onefold.Commit{Entry: onefold.Entry{Writes: []onefold.Write{{Table: floorTable, Key: s.cfg.Scope, Value: f.encode()}}}}
+	if err := s.st.Commit(ctx, []*onefold.Commit{&c}); err != nil {
+		return err
+	}
+	return c.Err
+}
+
+func (s *session) loadFloor(ctx context.Context) (floor, error) {
+	v, err := s.st.Read(ctx, floorTable, s.cfg.Scope)
+	if err != nil {
+		return floor{}, err
+	}
+	return decodeFloor(v.Data)
+}

@@ -1,0 +1,64 @@
+package consumer
+
+import "time"
+
+// Bounds of the prefetch.
+const (
+	maxPrefetch      = 8192     // messages asked for and not answered
+	maxPrefetchBytes = 32 << 20 // of message bodies; half of what nats.go buffers before it drops
+)
+
+// prefetch is what the size of the next pull depends on.
+type prefetch struct {
+	target      int           // messages to hold at once: asked for, waiting, running, committing
+	concurrency int           // handlers that run at once
+	max         int           // MaxAckPending, or less
+	ackWait     time.Duration // server's patience
+	rate        float64       // messages ended a second; 0: not known yet
+	meanBytes   float64       // mean body; 0: not known yet
+}
+
+// startPrefetch is the first target: enough to keep the workers busy while the rate is learnt.
+func startPrefetch(concurrency, limit int, ackWait time.Duration) prefetch {
+	limit = min(limit, maxPrefetch)
+	return prefetch{target: min(2*concurrency, limit), concurrency: concurrency, max: limit, ackWait: ackWait}
+}
+
+// grown returns the target after a refill: twice as many, but no more than can be ended in a quarter of
+// AckWait at the known rate, so that nothing waits past half of it even if the rate halves; never fewer
+// than the workers can start at once, never more than the server or the memory allow.
+func (p prefetch) grown() int {
+	target := 2 * p.target
+	if p.rate > 0 {
+		target = min(target, p.concurrency+int(p.rate*p.ackWait.Seconds()/4))
+	} else {
+		target = p.target
+	}
+	limit := p.max
+	if p.meanBytes > 0 {
+		limit = min(limit, int(maxPrefetchBytes/p.meanBytes))
+	}
+	return max(1, min(max(target, p.concurrency), limit))
+}
+
+// shrunk returns the target after messages had to be given back unstarted: what the workers can start.
+func (p prefetch) shrunk() int {
+	return min(p.concurrency, p.max)
+}
+
+// missing returns how many messages to ask for when held are asked for or not ended: none while at least
+// half of the target is held and every worker has one.
+func (p prefetch) missing(held int) int {
+	if held > max(p.target/2, p.concurrency) {
+		return 0
+	}
+	return max(0, p.target-held)
+}
+
+// smoothed folds a new measurement into a mean, weighing it a quarter.
+func smoothed(mean, measured float64) float64 {
+	if mean == 0 {
+		return measured
+	}
+	return mean + (measured-mean)/4
+}

@@ -1,0 +1,211 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/onefold-go/onefold"
+)
+
+// puller keeps as many messages asked for as the prefetch says. It asks in windows: one Consume call that
+// ends by itself after as many messages as it asked for, so that the size can change with each window and
+// nothing waits unseen in the client's own buffer: what arrives is taken at once.
+type puller struct {
+	consumer jetstream.Consumer
+	arrive   func(jetstream.Msg) // must not block
+	trouble  func(error)
+	clock    onefold.Clock
+
+	wake chan struct{} // holds a token when run has something to look at
+
+	mu      sync.Mutex
+	fetch   prefetch
+	asked   int // asked for and not arrived
+	held    int // arrived and not ended
+	open    map[*window]struct{}
+	paused  bool // ask for nothing; guarded by mu
+	closing bool // close what is open
+	ended   int  // since measured
+	since   time.Duration
+}
+
+// window is one Consume call.
+type window struct {
+	left int // messages still to come; guarded by the puller
+	stop jetstream.ConsumeContext
+}
+
+func newPuller(c jetstream.Consumer, f prefetch, clock onefold.Clock, arrive func(jetstream.Msg), trouble func(error)) *puller {
+	return &puller{consumer: c, arrive: arrive, trouble: trouble, clock: clock, fetch: f,
+		wake: make(chan struct{}, 1), open: make(map[*window]struct{}), since: clock.Mono()}
+}
+
+// run opens windows until ctx ends, then closes what is open and waits for it.
+func (p *puller) run(ctx context.Context) {
+	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(50*time.Millisecond),
+		backoff.WithMaxInterval(2*time.Second), backoff.WithMaxElapsedTime(0))
+	p.look()
+	for {
+		select {
+		case <-ctx.Done():
+			p.closeOpen()
+			return
+		case <-p.wake:
+		}
+		if p.wantsClose() {
+			p.closeOpen()
+		}
+		if err := p.refill(); err == nil {
+			retry.Reset()
+			continue
+		} else {
+			p.trouble(err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(retry.NextBackOff()):
+			p.look()
+		}
+	}
+}
+
+// look wakes run.
+func (p *puller) look() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// refill opens a window for what is missing.
+func (p *puller) refill() error {
+	p.mu.Lock()
+	n := 0
+	if !p.paused {
+		n = p.fetch.missing(p.asked + p.held)
+	}
+	if n == 0 {
+		p.mu.Unlock()
+		return nil
+	}
+	p.learn()
+	n = max(n, p.fetch.missing(p.asked+p.held))
+	w := &window{left: n}
+	p.asked += n
+	p.mu.Unlock()
+
+	stop, err := p.consumer.Consume(func(m jetstream.Msg) { p.arrived(w, m) },
+		jetstream.PullMaxMessages(n), jetstream.StopAfter(n), jetstream.ConsumeErrHandler(
+			func(_ jetstream.ConsumeContext, err error) { p.trouble(err) }))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil {
+		p.asked -= w.left
+		return err
+	}
+	if w.left > 0 {
+		w.stop = stop
+		p.open[w] = struct{}{}
+	}
+	return nil
+}
+
+// learn folds what ended since the last refill into the rate and grows the target. The caller holds mu.
+func (p *puller) learn() {
+	now := p.clock.Mono()
+	if took := now - p.since; took > 0 && p.ended > 0 {
+		p.fetch.rate = smoothed(p.fetch.rate, float64(p.ended)/took.Seconds())
+		p.since, p.ended = now, 0
+	}
+	p.fetch.target = p.fetch.grown()
+}
+
+// arrived takes one message of a window.
+func (p *puller) arrived(w *window, m jetstream.Msg) {
+	p.mu.Lock()
+	p.asked--
+	p.held++
+	if w.left--; w.left == 0 {
+		delete(p.open, w)
+	}
+	p.fetch.meanBytes += (float64(len(m.Data())) - p.fetch.meanBytes) / 64
+	p.mu.Unlock()
+	p.arrive(m)
+}
+
+// end says that n messages are held no more.
+func (p *puller) end(n int) {
+	p.mu.Lock()
+	p.held -= n
+	p.ended += n
+	wanted := !p.paused && p.fetch.missing(p.asked+p.held) > 0
+	p.mu.Unlock()
+	if wanted {
+		p.look()
+	}
+}
+
+// shrink asks for less from now on: messages had to be given back unstarted. What is asked for already is
+// taken back, or what was given back would return here at once.
+func (p *puller) shrink() {
+	p.mu.Lock()
+	p.fetch.target = p.fetch.shrunk()
+	p.fetch.rate = 0
+	p.since, p.ended = p.clock.Mono(), 0
+	p.closing = true
+	p.mu.Unlock()
+	p.look()
+}
+
+// pause stops asking while on is true, and takes back what is asked for.
+func (p *puller) pause(on bool) {
+	p.mu.Lock()
+	changed := p.paused != on
+	p.paused = on
+	p.closing = p.closing || (on && changed)
+	p.mu.Unlock()
+	if changed {
+		p.look()
+	}
+}
+
+func (p *puller) wantsClose() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closing
+}
+
+// closeOpen drains every open window: what the server has sent still arrives.
+func (p *puller) closeOpen() {
+	p.mu.Lock()
+	p.closing = false
+	open := make([]*window, 0, len(p.open))
+	for w := range p.open {
+		open = append(open, w)
+	}
+	p.mu.Unlock()
+	for _, w := range open {
+		w.stop.Drain()
+	}
+	for _, w := range open {
+		<-w.stop.Closed()
+	}
+	p.mu.Lock()
+	for _, w := range open {
+		p.asked -= w.left
+		delete(p.open, w)
+	}
+	p.mu.Unlock()
+}
+
+// fatalPullError reports whether err ends consumption for good.
+func fatalPullError(err error) bool {
+	return errors.Is(err, jetstream.ErrConnectionClosed) || errors.Is(err, jetstream.ErrConsumerDeleted) ||
+		errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) ||
+		errors.Is(err, jetstream.ErrBadRequest)
+}

@@ -1,0 +1,116 @@
+package consumer
+
+import (
+	"sync"
+	"time"
+
+	"github.com/onefold-go/onefold"
+)
+
+// registry knows every delivery that this process holds, by key. It is how a second delivery of the same
+// work is noticed before it costs a claim.
+type registry struct {
+	mu    sync.Mutex
+	byKey map[onefold.Key]*delivery
+	seen  sample // highest position that has arrived
+}
+
+func newRegistry() *registry {
+	return &registry{byKey: make(map[onefold.Key]*delivery)}
+}
+
+// arrival is what a registry says to a new delivery.
+type arrival uint8
+
+const (
+	arrivalNew       arrival = iota + 1 // it is the only one of its key: carry it on
+	arrivalFollows                      // another copy runs: it will be answered with that one
+	arrivalRepeats                      // the same stream message is held already: answer nothing
+	arrivalConflicts                    // its key is held by another payload
+)
+
+// add enters d. On arrivalConflicts, held is the fingerprint that holds the key.
+func (r *registry) add(d *delivery) (a arrival, held onefold.Fingerprint) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if d.msg.Sequence > r.seen.Sequence {
+		r.seen = sample{Sequence: d.msg.Sequence, Time: d.msg.Time.UnixNano()}
+	}
+	first, ok := r.byKey[d.key]
+	switch {
+	case !ok:
+		r.byKey[d.key] = d
+		return arrivalNew, held
+	case d.fingerprint.Conflicts(first.fingerprint):
+		return arrivalConflicts, first.fingerprint
+	case sameMessage(first, d):
+		return arrivalRepeats, held
+	}
+	for _, f := range first.followers {
+		if sameMessage(f, d) {
+			return arrivalRepeats, held
+		}
+	}
+	first.followers = append(first.followers, d)
+	return arrivalFollows, held
+}
+
+// sameMessage reports whether two deliveries are of one stored message. The stored time is part of the
+// answer, because a stream that lost its tail hands out the same positions again.
+func sameMessage(a, b *delivery) bool {
+	return a.msg.Sequence == b.msg.Sequence && a.msg.Time.Equal(b.msg.Time)
+}
+
+// remove takes d out and returns the deliveries that waited for it.
+func (r *registry) remove(d *delivery) []*delivery {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byKey[d.key] != d {
+		return nil
+	}
+	delete(r.byKey, d.key)
+	followers := d.followers
+	d.followers = nil
+	return followers
+}
+
+// snapshot returns all held deliveries with their followers, appended to buf.
+func (r *registry) snapshot(buf []held) []held {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, d := range r.byKey {
+		buf = append(buf, held{d, append([]*delivery(nil), d.followers...)})
+	}
+	return buf
+}
+
+// held is one entry of a snapshot.
+type held struct {
+	*delivery
+	followers []*delivery
+}
+
+// size is how many keys are held.
+func (r *registry) size() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.byKey)
+}
+
+// highest returns the highest position that has arrived.
+func (r *registry) highest() sample {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.seen
+}
+
+// sample is a position of the stream and when its message was stored (nanoseconds of Unix time).
+type sample struct {
+	Sequence uint64
+	Time     int64
+}
+
+// covers reports whether a message stored at that time lies at or below the sample.
+func (s sample) covers(sequence uint64, stored time.Time) bool {
+	return sequence <= s.Sequence && stored.UnixNano() <= s.Time
+}

@@ -1,0 +1,303 @@
+package consumer
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/onefold-go/onefold"
+)
+
+// session is one call of Run: the goroutines, what they share, and who ends whom.
+type session struct {
+	cfg      Config // effective
+	st       onefold.Store
+	js       jetstream.JetStream
+	consumer jetstream.Consumer
+	obs      onefold.Observer
+	clock    onefold.Clock
+	rule     retryRule
+	beat     heartbeatRule
+	limits   onefold.Limits
+
+	reg     *registry
+	pull    *puller
+	work    *fifo[*delivery] // from receive and from conflicts to the workers
+	commits *fifo[*delivery] // from the workers to the committers
+	floor   atomic.Pointer[floor]
+
+	process  uint64        // with attempts: who holds a claim
+	attempts atomic.Uint64 // of claims
+	draining atomic.Bool   // shutting down: give back what arrives
+	troubled atomic.Bool   // the store does not answer
+	errors   atomic.Int64  // of the pulls, since the server last answered
+	state    atomic.Value  // string; for StateEvent
+	failed   chan error    // the first reason that ends the session
+
+	handlers context.Context // ends running handlers
+	ops      context.Context // ends calls of the store
+	waits    context.Context // ends waiting for dead letters to be sent
+
+	workers, committers, background sync.WaitGroup
+}
+
+// committerCount lets one commit while the other acks.
+const committerCount = 2
+
+// open finds or makes what the session needs on the server and in the store.
+func (c *Consumer) open(ctx context.Context) (*session, error) {
+	cfg := c.cfg
+	stream, err := c.js.Stream(ctx, cfg.Stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, fmt.Errorf("%w; create it first, or correct Config.Stream", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look up the stream: %w", err)
+	}
+	info := stream.CachedInfo()
+	s := &session{cfg: cfg, st: c.st, js: c.js, obs: *cfg.Observer, clock: cfg.Clock,
+		rule: retryRule{maxAttempts: cfg.MaxAttempts, min: cfg.RetryMin, max: cfg.RetryMax},
+		reg:  newRegistry(), work: newFifo[*delivery](), commits: newFifo[*delivery](), failed: make(chan error, 1)}
+	s.limits = onefold.Limits{MaxPayload: int(c.js.Conn().MaxPayload()), MaxEntry: c.st.Info().MaxEntry}
+	if need := s.limits.MaxPayload + 2*onefold.MaxHeaderBytes; s.limits.MaxEntry > 0 && s.limits.MaxEntry < need {
+		return nil, fmt.Errorf("%w: the store's MaxEntry is %d and the server's max_payload %d: a dead letter could not be stored; raise MaxEntry to %d",
+			onefold.ErrInvalid, s.limits.MaxEntry, s.limits.MaxPayload, need)
+	}
+	f, err := s.loadFloor(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the floor: %w", err)
+	}
+	f = f.fit(info.Created.UnixNano(), info.State.LastSeq)
+	s.floor.Store(&f)
+	if err := ensureDeadLetters(ctx, c.js, cfg, info.Config.Replicas); err != nil {
+		return nil, err
+	}
+	if s.consumer, err = ensureConsumer(ctx, c.js, cfg, f); err != nil {
+		return nil, err
+	}
+	found := s.consumer.CachedInfo().Config
+	s.beat = heartbeatRule{ackWait: found.AckWait, lease: cfg.Lease}
+	s.pull = newPuller(s.consumer, startPrefetch(cfg.Concurrency, found.MaxAckPending, found.AckWait), s.clock, s.receive, s.pullTrouble)
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // never fails since Go 1.24
+	s.process = binary.LittleEndian.Uint64(random[:])
+	s.state.Store("new")
+	return s, nil
+}
+
+// run starts the goroutines, waits for the end, and ends them in the order of a message's life.
+func (s *session) run(ctx context.Context) error {
+	scope, err := s.holdScope(ctx)
+	if err != nil {
+		return err
+	}
+	values := context.WithoutCancel(ctx)
+	var endHandlers, endOps, endWaits context.CancelFunc
+	s.handlers, endHandlers = context.WithCancel(values)
+	s.ops, endOps = context.WithCancel(values)
+	s.waits, endWaits = context.WithCancel(values)
+	pulling, endPulling := context.WithCancel(values)
+	keeping, endKeeping := context.WithCancel(values)
+	defer func() { endHandlers(); endOps(); endWaits(); endPulling(); endKeeping() }()
+
+	for range s.cfg.Concurrency {
+		s.workers.Go(s.worker)
+	}
+	for range committerCount {
+		s.committers.Go(s.committer)
+	}
+	var pullers, keepers sync.WaitGroup
+	keepers.Go(func() { s.keepAlive(keeping) })
+	keepers.Go(func() { s.watchFloor(keeping) })
+	keepers.Go(func() { s.keepScope(keeping, scope) })
+	pullers.Go(func() { s.pull.run(pulling) })
+	s.become("running", nil)
+
+	var cause error
+	select {
+	case <-ctx.Done():
+	case cause = <-s.failed:
+	}
+
+	s.become("draining", cause)
+	s.draining.Store(true)
+	endPulling()
+	pullers.Wait()
+	s.giveBackQueued()
+	s.work.close()
+	idle := s.endWorkers(endHandlers)
+	s.commits.close()
+	s.endCommitters(endOps)
+	endWaits()
+	s.background.Wait()
+	s.flush(values)
+	endKeeping()
+	keepers.Wait()
+	s.releaseScope(values, scope)
+	s.become("stopped", cause)
+	if !idle {
+		cause = errors.Join(cause, fmt.Errorf("%w (%v)", ErrHandlersRunning, s.cfg.ShutdownTimeout))
+	}
+	return cause
+}
+
+// worker carries messages through claim and handle until there are none left.
+func (s *session) worker() {
+	var w worker
+	defer func() {
+		if w.stop != nil {
+			w.stop()
+		}
+		if d := w.running; d != nil {
+			// The handler has called runtime.Goexit, which is about to end this goroutine: its message has
+			// failed, and another worker takes its place.
+			s.handled(&w, d, w.call.Err())
+			s.workers.Go(s.worker)
+		}
+	}()
+	for {
+		d, ok := s.work.pop()
+		if !ok {
+			return
+		}
+		ready := false
+		if d.claim != nil {
+			ready = s.resume(&w, d)
+		} else {
+			ready = s.claim(&w, d)
+		}
+		if ready {
+			s.handle(&w, d)
+		}
+	}
+}
+
+// committer carries messages through commit and finish until there are none left.
+func (s *session) committer() {
+	var batch []*delivery
+	for {
+		batch = s.commits.popAll(batch[:0])
+		if len(batch) == 0 {
+			return
+		}
+		s.commit(batch)
+		clear(batch)
+	}
+}
+
+// giveBackQueued hands everything that has not started to other processes.
+func (s *session) giveBackQueued() {
+	for _, h := range s.reg.snapshot(nil) {
+		if h.move(stageQueued, stageEnded) || h.move(stageClaiming, stageEnded) {
+			s.giveBackAll(append(s.reg.remove(h.delivery), h.delivery), 0)
+		}
+	}
+}
+
+// endWorkers waits for running handlers, then ends their contexts and waits a little longer. It reports
+// whether all have returned.
+func (s *session) endWorkers(endHandlers context.CancelFunc) bool {
+	done := make(chan struct{})
+	go func() { s.workers.Wait(); close(done) }() // ends with the last handler
+	if waitFor(done, s.cfg.ShutdownTimeout) {
+		return true
+	}
+	endHandlers()
+	return waitFor(done, cancelGrace)
+}
+
+// cancelGrace is how long a cancelled handler may take to return.
+const cancelGrace = 2 * time.Second
+
+// endCommitters waits for accepted outcomes. A store that does not answer by then leaves its messages
+// unanswered; they come again.
+func (s *session) endCommitters(endOps context.CancelFunc) {
+	done := make(chan struct{})
+	go func() { s.committers.Wait(); close(done) }()
+	if !waitFor(done, s.cfg.ShutdownTimeout) {
+		endOps()
+		<-done
+	}
+}
+
+func waitFor(done <-chan struct{}, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// flush sends the last acks. If it cannot, the messages come again and the store answers them.
+func (s *session) flush(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, floorTimeout)
+	defer cancel()
+	_ = s.js.Conn().FlushWithContext(ctx)
+}
+
+// holder names one attempt to claim.
+func (s *session) holder() onefold.Holder {
+	return onefold.Holder{Process: s.process, Attempt: s.attempts.Add(1)}
+}
+
+// fail ends the session; the first reason counts.
+func (s *session) fail(err error) {
+	select {
+	case s.failed <- err:
+	default:
+	}
+}
+
+// storeFails stops pulling until the store answers again.
+func (s *session) storeFails(err error) {
+	if !s.troubled.Swap(true) {
+		s.pull.pause(true)
+		s.become("waiting for the store", err)
+	}
+}
+
+func (s *session) storeWorks() {
+	if s.troubled.Load() && s.troubled.Swap(false) {
+		s.pull.pause(false)
+		s.become("running", nil)
+	}
+}
+
+// pullTrouble sorts what the client reports of its pulls.
+func (s *session) pullTrouble(err error) {
+	s.errors.Add(1)
+	if fatalPullError(err) {
+		s.fail(err)
+	}
+}
+
+// become tells the observer of a new state.
+func (s *session) become(state string, err error) {
+	old := s.state.Swap(state).(string)
+	if old != state && s.obs.State != nil {
+		s.obs.State(onefold.StateEvent{At: s.clock.Wall(), Part: "consumer " + s.cfg.Stream + "/" + s.cfg.Name, From: old, To: state, Err: err})
+	}
+}
+
+// event describes d to the observer.
+func (s *session) event(d *delivery) onefold.DeliveryEvent {
+	e := onefold.DeliveryEvent{At: s.clock.Wall(), Stream: s.cfg.Stream, Consumer: s.cfg.Name,
+		Subject: d.msg.Subject, Sequence: d.msg.Sequence, Key: d.key, Attempt: d.attempt}
+	if d.claim != nil {
+		e.Token = d.claim.Token
+	}
+	if d.reject != nil {
+		e.Class, e.Err = d.reject.class, errors.New(d.reject.reason)
+	}
+	return e
+}

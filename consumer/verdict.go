@@ -1,0 +1,157 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/dedupe"
+	"github.com/onefold-go/onefold/internal/safecall"
+)
+
+// action is what follows from how a stage ended.
+type action uint8
+
+const (
+	actCommit     action = iota + 1 // commit the entry with the handler's effects
+	actRetry                        // release the claim, bring the message again after a delay
+	actDeadLetter                   // commit a dead letter in its place
+	actRerun                        // run the handler again on the same claim
+	actRepeat                       // commit the same entry again
+	actFinish                       // the outcome is durable: ack
+	actAbandon                      // not ours any more: answer nothing
+	actFail                         // the store cannot go on: stop the consumer
+)
+
+// verdict is a decision together with what it needs.
+type verdict struct {
+	do      action
+	class   onefold.Class
+	delay   time.Duration // actRetry
+	counted bool          // actRetry: uses up an attempt
+	reason  string        // actRetry, actDeadLetter
+}
+
+// runState is what a verdict on a run depends on.
+type runState struct {
+	attempt  int    // of this run, from 1
+	seed     uint64 // of the jitter
+	stopping bool   // the consumer has cancelled its handlers
+	lost     bool   // the claim has ended
+}
+
+// retryRule is the part of Config that verdicts depend on.
+type retryRule struct {
+	maxAttempts int
+	min, max    time.Duration
+}
+
+// afterRun decides what follows from the handler's error.
+func afterRun(err error, s runState, r retryRule) verdict {
+	switch {
+	case s.lost:
+		return verdict{do: actAbandon, class: onefold.ClassLost}
+	case err == nil:
+		return verdict{do: actCommit}
+	case s.stopping && errors.Is(err, context.Canceled):
+		return verdict{do: actRetry, class: onefold.ClassHandler, reason: "consumer stopped during the run"}
+	case errors.Is(err, onefold.ErrConflict):
+		return verdict{do: actRerun, class: onefold.ClassConflict}
+	}
+	class := classOf(err)
+	if class == onefold.ClassPermanent {
+		return verdict{do: actDeadLetter, class: class, reason: err.Error()}
+	}
+	return afterFailure(err, class, s, r)
+}
+
+// afterFailure decides between another attempt and giving up.
+func afterFailure(err error, class onefold.Class, s runState, r retryRule) verdict {
+	if s.attempt >= r.maxAttempts {
+		return verdict{do: actDeadLetter, class: class, reason: fmt.Sprintf("attempt %d of %d: %v", s.attempt, r.maxAttempts, err)}
+	}
+	delay, chosen := onefold.RetryDelay(err)
+	if !chosen {
+		delay = retryDelay(s.attempt, s.seed, r)
+	}
+	return verdict{do: actRetry, class: class, delay: delay, counted: true, reason: err.Error()}
+}
+
+// classOf sorts an error of a handler run.
+func classOf(err error) onefold.Class {
+	var panicked *safecall.PanicError
+	switch {
+	case errors.As(err, &panicked), errors.Is(err, safecall.ErrGoexit):
+		return onefold.ClassPanic
+	case onefold.IsPermanent(err):
+		return onefold.ClassPermanent
+	}
+	return onefold.ClassHandler
+}
+
+// afterCommit decides what follows from the outcome of a commit. gaveUp says that the entry was a dead
+// letter: there is nothing left to put in its place.
+func afterCommit(err error, gaveUp bool, s runState, r retryRule) verdict {
+	switch {
+	case err == nil:
+		return verdict{do: actFinish}
+	case errors.Is(err, onefold.ErrUnknown):
+		return verdict{do: actRepeat, class: onefold.ClassUnknown}
+	case errors.Is(err, onefold.ErrDamaged), errors.Is(err, onefold.ErrClosed):
+		return verdict{do: actFail, class: onefold.ClassUnavailable}
+	case errors.Is(err, onefold.ErrUnavailable), errors.Is(err, onefold.ErrFull), errors.Is(err, onefold.ErrBusy):
+		return verdict{do: actRepeat, class: onefold.ClassUnavailable}
+	case errors.Is(err, onefold.ErrLost), errors.Is(err, onefold.ErrMismatch):
+		return verdict{do: actAbandon, class: onefold.ClassLost}
+	case errors.Is(err, onefold.ErrConflict):
+		return verdict{do: actRerun, class: onefold.ClassConflict}
+	case errors.Is(err, onefold.ErrRejected):
+		return afterFailure(err, onefold.ClassHandler, s, r)
+	case gaveUp:
+		return verdict{do: actRetry, class: onefold.ClassPermanent, delay: r.max, reason: "dead letter refused by the store: " + err.Error()}
+	}
+	// What is left (too large, unsupported, invalid) the same entry will always meet.
+	return verdict{do: actDeadLetter, class: onefold.ClassPermanent, reason: err.Error()}
+}
+
+// retryDelay grows from r.min by doubling, up to r.max, and is shortened by up to a fifth so that messages
+// that failed together do not come back together. It is a pure function of the attempt and the seed.
+func retryDelay(attempt int, seed uint64, r retryRule) time.Duration {
+	delay := r.max
+	if shift := max(attempt, 1) - 1; shift < 62 && r.min <= r.max>>shift {
+		delay = r.min << shift
+	}
+	x := mix(seed + uint64(attempt))
+	return delay - time.Duration(x%uint64(delay/5+1))
+}
+
+// mix spreads the bits of x (the finalizer of SplitMix64, Steele, Lea and Flood 2014).
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9
+	x = (x ^ (x >> 27)) * 0x94d049bb133111eb
+	return x ^ (x >> 31)
+}
+
+// rejection says why a message cannot run at all.
+type rejection struct {
+	class  onefold.Class
+	reason string
+}
+
+// rejectID is the rejection of a message whose ID could not be found.
+func rejectID(err error) *rejection {
+	reason := dedupe.ErrMissingID.Error()
+	if !errors.Is(err, dedupe.ErrMissingID) {
+		reason += ": " + err.Error()
+	}
+	return &rejection{class: onefold.ClassMissingID, reason: reason}
+}
+
+// rejectMismatch is the rejection of a message whose ID holds another payload.
+func rejectMismatch(stored, given onefold.Fingerprint) *rejection {
+	return &rejection{class: onefold.ClassMismatch,
+		reason: fmt.Sprintf("id reused with different payload: stored %v, given %v", stored, given)}
+}
