@@ -1,0 +1,96 @@
+package onefold_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onefold-go/onefold"
+)
+
+type partFunc func(ctx context.Context) error
+
+func (f partFunc) Run(ctx context.Context) error { return f(ctx) }
+
+func TestPartsStopInTheOrderGiven(t *testing.T) {
+	var mu sync.Mutex
+	var stopped []string
+	part := func(name string) onefold.Part {
+		return partFunc(func(ctx context.Context) error {
+			<-ctx.Done()
+			mu.Lock()
+			defer mu.Unlock()
+			stopped = append(stopped, name)
+			return nil
+		})
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.NoError(t, onefold.Run(ctx, part("consumer"), part("second"), part("relay")))
+	assert.Equal(t, []string{"consumer", "second", "relay"}, stopped)
+}
+
+func TestOnePartsEndStopsTheOthersAndIsReported(t *testing.T) {
+	broken := errors.New("broken")
+	others := 0
+	err := onefold.Run(context.Background(),
+		partFunc(func(ctx context.Context) error { <-ctx.Done(); others++; return nil }),
+		partFunc(func(context.Context) error { return broken }))
+	assert.ErrorIs(t, err, broken)
+	assert.Equal(t, 1, others)
+}
+
+func TestRunWithoutPartsReturns(t *testing.T) {
+	require.NoError(t, onefold.Run(context.Background()))
+}
+
+func TestTheSlogObserverNeverLogsAnIDRaw(t *testing.T) {
+	var out bytes.Buffer
+	obs := onefold.SlogObserver(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	delivery := onefold.DeliveryEvent{Key: onefold.Key{Scope: "S", ID: "evil\nid"}, Class: onefold.ClassHandler, Err: errors.New("boom")}
+	for _, f := range []func(onefold.DeliveryEvent){obs.Received, obs.Claimed, obs.Handled, obs.Committed, obs.Acked, obs.Duplicate,
+		obs.Followed, obs.Retried, obs.DeadLettered, obs.GivenBack, obs.Dropped, obs.Lost} {
+		f(delivery)
+	}
+	row := onefold.RowEvent{Key: delivery.Key, Target: "t"}
+	for _, f := range []func(onefold.RowEvent){obs.Fetched, obs.Published, obs.Settled, obs.RowDelayed, obs.RowParked} {
+		f(row)
+	}
+	obs.State(onefold.StateEvent{Part: "relay", From: "new", To: "running"})
+	assert.Equal(t, 18, bytes.Count(out.Bytes(), []byte("\n")), "one line an event")
+	assert.Contains(t, out.String(), `level=WARN msg="dead letter"`)
+	assert.Contains(t, out.String(), "boom")
+}
+
+func ExampleRun() {
+	ctx, cancel := context.WithCancel(context.Background())
+	consumer := partFunc(func(ctx context.Context) error { <-ctx.Done(); fmt.Println("consumer ended"); return nil })
+	relay := partFunc(func(ctx context.Context) error { <-ctx.Done(); fmt.Println("relay ended"); return nil })
+	cancel()
+	fmt.Println(onefold.Run(ctx, consumer, relay))
+	// Output:
+	// consumer ended
+	// relay ended
+	// <nil>
+}
+
+func ExampleSlogObserver() {
+	var out bytes.Buffer
+	plain := slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}})
+	obs := onefold.SlogObserver(slog.New(plain))
+	obs.State(onefold.StateEvent{Part: "relay", From: "new", To: "running"})
+	fmt.Print(out.String())
+	// Output: level=INFO msg=state part=relay from=new to=running err=<nil>
+}
