@@ -80,7 +80,7 @@ type Effect struct {
 	Kind      string // KindMessage
 	Conn      string // name of the connection or account it leaves through; empty: the relay's own
 	Target    string // subject of a message
-	Header    Header
+	Header    Header // may hold HeaderID if an engine set it; the transport ID is always ID
 	Payload   []byte
 	OrderKey  string    // rows of one OrderKey leave one at a time, in commit order; empty: no order
 	NotBefore time.Time // do not send earlier; zero: at once

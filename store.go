@@ -66,7 +66,9 @@ type Store interface {
 	// fingerprint) is success with Existing set.
 	//
 	// Committing the same claim and entry again is success with no second effect. That is how ErrUnknown
-	// is resolved: the caller repeats until it gets another answer, and acks nothing before.
+	// is resolved: the caller repeats until it gets another answer, and acks nothing before. After ErrUnknown
+	// an answer that says nothing of the entry itself (ErrUnavailable, ErrFull, ErrDamaged, ErrClosed, the end
+	// of ctx) leaves the first try unresolved.
 	//
 	// The returned error is the one that kept the whole batch from being tried (no entry was stored);
 	// otherwise it is nil. Errors, in Commit.Err or returned:
@@ -114,7 +116,7 @@ type Store interface {
 
 	// Feed opens the outgoing side for one relay. A row is held by at most one feed at a time. With
 	// Info.OneFeed a second live feed gets ErrBusy until the first is closed or its lease ends. Next and
-	// Settle renew the lease of the feed whose rows they name.
+	// Settle renew the lease of the feed whose rows they name, and a blocked Next keeps it.
 	//
 	// Errors: ErrBusy, ErrUnavailable, ErrDamaged, ErrClosed, ErrInvalid.
 	Feed(ctx context.Context, lease time.Duration) (Feed, error)
@@ -125,8 +127,8 @@ type Store interface {
 	// return: the relay calls out only after it.
 	//
 	// Errors: ErrLost (the hold on some row had ended; it may be sent again by another feed; the other
-	// rows are settled), ErrUnknown (settle again), ErrFull (Sent and Discarded never get it),
-	// ErrUnavailable, ErrDamaged, ErrClosed, ErrInvalid.
+	// rows are settled), ErrUnknown (settle again), ErrFull (nothing of the call is recorded; a call with Sent
+	// and Discarded alone never gets it), ErrUnavailable, ErrDamaged, ErrClosed, ErrInvalid.
 	Settle(ctx context.Context, s []Settlement) error
 
 	// Stats returns counters and ages for metrics and health. Estimates are marked as such.
