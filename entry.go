@@ -83,8 +83,8 @@ type Effect struct {
 	Header    Header // may hold HeaderID if an engine set it; the transport ID is always ID
 	Payload   []byte
 	OrderKey  string    // rows of one OrderKey leave one at a time, in commit order; empty: no order
-	NotBefore time.Time // do not send earlier; zero: at once
-	Timer     string    // not empty: replaces this Key's unsent effect of that name
+	NotBefore time.Time // do not send earlier, nor later rows of its OrderKey; zero: at once
+	Timer     string    // not empty: replaces the unsent effect of the same ID, which Effects derives from Key and Timer
 	Cancel    bool      // with Timer: removes it instead
 	Once      bool      // at most once: the try is made durable before the call
 }

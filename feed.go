@@ -14,7 +14,7 @@ type Feed interface {
 	// unsettled. Attempts are durable at the latest when the row is settled; after an unclean open they
 	// are made durable before the row is handed out.
 	//
-	// Errors: ErrLost (this feed's lease has ended: reopen), ErrUnavailable, ErrDamaged, ErrClosed,
+	// Errors: ErrLost (this feed is closed or its lease has ended: reopen), ErrUnavailable, ErrDamaged, ErrClosed,
 	// ErrInvalid.
 	Next(ctx context.Context, max int) ([]Row, error)
 

@@ -62,6 +62,8 @@ type Store interface {
 	// The store keeps the entries until their outcome is known: after ErrUnknown the caller must not
 	// change what they point to.
 	//
+	// Entry.Key must be the claim's, and a key needs an outcome (else ErrInvalid).
+	//
 	// An entry with a nil Claim is stored only if its key holds nothing: an equal stored entry (same
 	// fingerprint) is success with Existing set.
 	//
@@ -100,8 +102,8 @@ type Store interface {
 	Wait(ctx context.Context, k Key) (Record, error)
 
 	// Erase removes what a finished key stores of a person: the key's bytes, result, failures and unsent
-	// effects. A mark remains that still dedupes the key until its retention ends (Record.Erased). State
-	// that handlers wrote is theirs to delete. Erasing twice is success.
+	// effects. A mark remains that still dedupes the key, and still knows its fingerprint, until its retention
+	// ends (Record.Erased). State that handlers wrote is theirs to delete. Erasing twice is success.
 	//
 	// Errors: ErrNotFound, ErrBusy (a claim is live), ErrUnknown (erase again), ErrFull, ErrUnavailable,
 	// ErrDamaged, ErrClosed.
@@ -123,7 +125,7 @@ type Store interface {
 
 	// Settle records what became of rows, all in one step where the store can, each for itself where it
 	// cannot. Rows come from Feed.Next, or from Scan if parked (a person resumes one with Delayed, gives it
-	// up with Discarded). Settling twice is success; a final state never goes back. Tried must be durable on
+	// up with Discarded; such a Row is good for one settlement). Settling twice is success; a final state never goes back. Tried must be durable on
 	// return: the relay calls out only after it.
 	//
 	// Errors: ErrLost (the hold on some row had ended; it may be sent again by another feed; the other
@@ -137,7 +139,7 @@ type Store interface {
 	Stats(ctx context.Context) (Stats, error)
 
 	// Close refuses new work with ErrClosed, waits for accepted commits until ctx ends, and drops claims.
-	// Closing twice is success.
+	// Closing twice is success; if ctx ended first, Close returns its error and may be called again.
 	Close(ctx context.Context) error
 }
 
@@ -225,8 +227,8 @@ type Claim struct {
 	Handle any
 }
 
-// History is what is known of earlier attempts of an unfinished key. Starts counts durable starts
-// (Request.Durable); Starts without Failures were cut short.
+// History is what is known of earlier attempts of an unfinished key, the one being granted not included.
+// Starts counts durable starts (Request.Durable); Starts without Failures were cut short.
 type History struct {
 	Starts, Failures int
 	First            time.Time
@@ -236,7 +238,7 @@ type History struct {
 // Failure tells why a claim was given back.
 type Failure struct {
 	Reason  string // truncated by the store to MaxReasonBytes
-	Counted bool   // false: shutdown, busy neighbour and the like use up no attempt
+	Counted bool   // false: shutdown, busy neighbour and the like use up no attempt, and take a durable start back
 }
 
 // MaxReasonBytes is how much of a reason stores keep.
@@ -269,7 +271,7 @@ const (
 	WhatWaiting   What = "waiting"   // rows not parked
 	WhatParked    What = "parked"    // rows held for a person
 	WhatState     What = "state"     // values of one table
-	WhatAttention What = "attention" // dead letters, unknown outcomes and parked rows
+	WhatAttention What = "attention" // dead letters, unknown outcomes and parked rows; outlives retention, ends with Erase
 )
 
 // Item is one thing found by Scan; a Query with its After continues behind it.

@@ -1,0 +1,260 @@
+package storetest
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onefold-go/onefold"
+)
+
+func scanCases() []testCase {
+	return []testCase{
+		{name: "scan finds every record", run: scanRecords,
+			rule: "Scan of records finds each unexpired record once, and with a scope only those of that scope."},
+		{name: "scan finds waiting and parked rows", run: scanRows,
+			rule: "Scan of waiting rows finds the rows that are not parked, delayed ones with their reason, and Scan of parked rows the parked ones; ended rows are in neither."},
+		{name: "scan finds the state of one table", run: scanState,
+			rule: "Scan of state finds each value of the named table with its version, and none of another table."},
+		{name: "a scan can be continued", run: scanPages,
+			rule: "Scans with a limit that go on behind the last item find everything exactly once."},
+		{name: "a scan holds nothing up", run: scanHoldsNothing,
+			rule: "Between two items of a scan the store can be written and read from the same goroutine."},
+		{name: "a bad scan is refused", run: badScan,
+			rule: "Scan of an unknown kind, or of state without a table, yields ErrInvalid."},
+		{name: "scan finds what needs a person", needs: needAttention, run: scanAttention,
+			rule: "Scan of attention finds dead letters, unknown outcomes and parked rows, and nothing else."},
+		{name: "what needs a person outlives retention", needs: needAttention | needClock, run: attentionStays,
+			rule: "A dead letter and an unknown outcome are still found by Scan of attention after their record has expired, until they are erased."},
+		{name: "stats count", run: statsCount,
+			rule: "Stats count records, claims, waiting and parked rows, and the position grows with each commit."},
+		{name: "stats tell how old the oldest waiting row is", needs: needClock, run: statsAges,
+			rule: "Stats tell the age of the oldest row that is neither parked nor delayed, and how long ago a relay last asked, or that none ever did."},
+	}
+}
+
+func scanRecords(e *env) {
+	want := map[onefold.Key]int{}
+	for i := range 10 {
+		k := key(strconv.Itoa(i))
+		if i%2 == 0 {
+			k.Scope = "PAYMENTS/billing"
+		}
+		en := entry(k)
+		en.Result = []byte(k.ID)
+		e.done(en)
+		want[k] = 1
+	}
+	got := map[onefold.Key]int{}
+	for _, item := range e.scan(onefold.Query{What: onefold.WhatRecords}) {
+		require.NotNil(e, item.Record)
+		got[item.Record.Key]++
+		assert.Equal(e, item.Record.Key.ID, string(item.Record.Result))
+	}
+	assert.Equal(e, want, got)
+	scoped := e.scan(onefold.Query{What: onefold.WhatRecords, Scope: "PAYMENTS/billing"})
+	assert.Len(e, scoped, 5)
+	for _, item := range scoped {
+		assert.Equal(e, "PAYMENTS/billing", item.Record.Key.Scope)
+	}
+}
+
+// rowIDs are the effect IDs of scanned rows, sorted.
+func rowIDs(items []onefold.Item) []string {
+	ids := []string{}
+	for _, item := range items {
+		if item.Row != nil {
+			ids = append(ids, item.Row.Effect.ID)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func sorted(ids ...string) []string {
+	slices.Sort(ids)
+	return ids
+}
+
+func scanRows(e *env) {
+	k := e.doneWith("a", 4)
+	f := e.feed()
+	rows := e.handsOut(f, k.EffectID(0), k.EffectID(1), k.EffectID(2), k.EffectID(3))
+	e.settle(onefold.Sent, rows[0])
+	e.settleOne(onefold.Settlement{Row: rows[1], State: onefold.Parked, Reason: "poison"})
+	e.settleOne(onefold.Settlement{Row: rows[2], State: onefold.Delayed, Reason: "later", At: e.clock.Wall().Add(time.Hour)})
+	waiting := e.scan(onefold.Query{What: onefold.WhatWaiting})
+	assert.Equal(e, sorted(k.EffectID(2), k.EffectID(3)), rowIDs(waiting))
+	for _, item := range waiting {
+		if item.Row.Effect.ID == k.EffectID(2) {
+			assert.Equal(e, "later", item.Reason)
+		}
+	}
+	item := e.parked()
+	assert.Equal(e, k.EffectID(1), item.Row.Effect.ID)
+	assert.Equal(e, rows[1].Effect, item.Row.Effect)
+	assert.Equal(e, "poison", item.Reason)
+}
+
+func scanState(e *env) {
+	e.write(put("t", "x", "1"), put("t", "y", "2"), put("u", "x", "3"), put("tt", "x", "4"))
+	got := map[string]string{}
+	for _, item := range e.scan(onefold.Query{What: onefold.WhatState, Table: "t"}) {
+		assert.Equal(e, "t", item.Table)
+		assert.Equal(e, e.read("t", item.Key), item.Value)
+		got[item.Key] = string(item.Value.Data)
+	}
+	assert.Equal(e, map[string]string{"x": "1", "y": "2"}, got)
+}
+
+func scanPages(e *env) {
+	en := entry(key("rows"))
+	for i := range 7 {
+		e.done(entry(key(strconv.Itoa(i))))
+		en.Effects = append(en.Effects, message(en.Key, i))
+		en.Writes = append(en.Writes, put("t", strconv.Itoa(i), "v"))
+	}
+	e.done(en)
+	for _, q := range []onefold.Query{
+		{What: onefold.WhatRecords}, {What: onefold.WhatWaiting}, {What: onefold.WhatState, Table: "t"},
+	} {
+		whole := e.scan(q)
+		var parts []onefold.Item
+		q.Limit = 3
+		for range 4 {
+			page := e.scan(q)
+			require.LessOrEqual(e, len(page), 3)
+			parts = append(parts, page...)
+			if len(page) > 0 {
+				q.After = page[len(page)-1].After
+			}
+		}
+		require.Len(e, parts, len(whole), string(q.What))
+		seen := map[string]bool{}
+		for _, item := range parts {
+			assert.False(e, seen[item.After], "%s: found twice", q.What)
+			seen[item.After] = true
+		}
+	}
+}
+
+func scanHoldsNothing(e *env) {
+	for i := range 3 {
+		e.doneWith(name("a", i), 1)
+	}
+	e.write(put("t", "x", "1"), put("t", "y", "1"))
+	n := 0
+	for _, q := range []onefold.Query{
+		{What: onefold.WhatRecords}, {What: onefold.WhatWaiting}, {What: onefold.WhatState, Table: "t"},
+	} {
+		for _, err := range e.store.Scan(e.ctx, q) {
+			require.NoError(e, err)
+			n++
+			if n > 100 {
+				break // it may find what is added meanwhile
+			}
+			e.done(entry(key(name("meanwhile", n))))
+			e.verdict(onefold.Done, key(name("meanwhile", n)), "stored during a scan")
+		}
+	}
+	assert.GreaterOrEqual(e, n, 8)
+}
+
+func badScan(e *env) {
+	assert.ErrorIs(e, e.scanErr(onefold.Query{What: "nothing"}), onefold.ErrInvalid)
+	assert.ErrorIs(e, e.scanErr(onefold.Query{}), onefold.ErrInvalid)
+	assert.ErrorIs(e, e.scanErr(onefold.Query{What: onefold.WhatState}), onefold.ErrInvalid)
+}
+
+// ended stores k with an outcome.
+func (e *env) ended(k onefold.Key, outcome onefold.Outcome, effects ...onefold.Effect) {
+	e.Helper()
+	en := entry(k, effects...)
+	en.Outcome = outcome
+	e.done(en)
+}
+
+// attention is what needs a person: outcomes by key, and the IDs of rows.
+func (e *env) attention() (map[onefold.Key]onefold.Outcome, []string) {
+	e.Helper()
+	items := e.scan(onefold.Query{What: onefold.WhatAttention})
+	outcomes := map[onefold.Key]onefold.Outcome{}
+	for _, item := range items {
+		if item.Record != nil {
+			outcomes[item.Record.Key] = item.Record.Outcome
+		}
+	}
+	return outcomes, rowIDs(items)
+}
+
+func scanAttention(e *env) {
+	k := e.doneWith("good", 1)
+	e.ended(key("dead"), onefold.DeadLettered)
+	e.ended(key("unknown"), onefold.ParkedUnknown)
+	e.settle(onefold.Parked, e.handsOutOne(e.feed(), k.EffectID(0)))
+	outcomes, rows := e.attention()
+	assert.Equal(e, map[onefold.Key]onefold.Outcome{
+		key("dead"): onefold.DeadLettered, key("unknown"): onefold.ParkedUnknown,
+	}, outcomes)
+	assert.Equal(e, []string{k.EffectID(0)}, rows)
+	e.settle(onefold.Discarded, *e.parked().Row)
+	_, rows = e.attention()
+	assert.Empty(e, rows)
+}
+
+func attentionStays(e *env) {
+	e.ended(key("dead"), onefold.DeadLettered)
+	e.ended(key("unknown"), onefold.ParkedUnknown)
+	e.clock.Advance(2 * retain)
+	e.done(entry(key("other"))) // something for the store to do
+	e.nothingStored(key("dead"))
+	outcomes, _ := e.attention()
+	assert.Len(e, outcomes, 2)
+	require.NoError(e, e.store.Erase(e.ctx, key("dead")))
+	outcomes, _ = e.attention()
+	assert.Equal(e, map[onefold.Key]onefold.Outcome{key("unknown"): onefold.ParkedUnknown}, outcomes)
+}
+
+func (e *env) stats() onefold.Stats {
+	e.Helper()
+	st, err := e.store.Stats(e.ctx)
+	require.NoError(e, err)
+	return st
+}
+
+func statsCount(e *env) {
+	before := e.stats()
+	assert.NoError(e, before.Err)
+	k := e.doneWith("a", 3)
+	e.claim(key("running"))
+	f := e.feed()
+	rows := e.handsOut(f, k.EffectID(0), k.EffectID(1), k.EffectID(2))
+	e.settle(onefold.Parked, rows[0])
+	e.settle(onefold.Sent, rows[1])
+	st := e.stats()
+	assert.Greater(e, st.Position, before.Position)
+	if !st.Exact {
+		return
+	}
+	assert.EqualValues(e, 2, st.Records, "one of the case, one of handsOut")
+	assert.EqualValues(e, 1, st.Claims)
+	assert.EqualValues(e, 1, st.Waiting)
+	assert.EqualValues(e, 1, st.Parked)
+}
+
+func statsAges(e *env) {
+	st := e.stats()
+	assert.Negative(e, st.LastFeed, "no relay ever asked")
+	assert.Zero(e, st.OldestWaiting)
+	k := e.doneWith("a", 1)
+	e.clock.Advance(10 * time.Second)
+	assert.InDelta(e, 10, e.stats().OldestWaiting.Seconds(), 1)
+	row := e.handsOutOne(e.feed(), k.EffectID(0))
+	e.clock.Advance(5 * time.Second)
+	assert.InDelta(e, 5, e.stats().LastFeed.Seconds(), 1)
+	e.settle(onefold.Parked, row)
+	assert.Zero(e, e.stats().OldestWaiting, "the only row is parked")
+}
