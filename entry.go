@@ -99,5 +99,5 @@ type Record struct {
 	Token       uint64
 	At          time.Time // wall clock of the commit
 	Unsettled   int       // effects not yet sent or discarded, parked ones included
-	Erased      bool      // only the mark is left; see Store.Erase
+	Erased      bool      // only the mark is left; Scan then shows a zero Key; see Store.Erase
 }

@@ -36,7 +36,8 @@ type Store interface {
 	// counted durably before Granted is returned (for handlers that must not be run blindly again).
 	// After a lost reply the caller repeats Begin with the same r.Holder and gets its own claim back.
 	//
-	// Errors: ErrFull, ErrUnavailable, ErrDamaged, ErrClosed, ErrInvalid.
+	// Errors: ErrFull, ErrUnavailable, ErrDamaged, ErrClosed, ErrInvalid; with Durable also ErrUnknown (the
+	// start may be counted: repeat with the same Holder).
 	Begin(ctx context.Context, r Request) (Grant, error)
 
 	// Renew extends the lease to lease from now. The Token does not change. Renew, Release and Commit
@@ -44,14 +45,14 @@ type Store interface {
 	// claim whose commit is under way is success and changes nothing: it cannot expire meanwhile.
 	//
 	// Errors: ErrLost (stop: cancel the handler, answer nothing), ErrUnavailable (the lease still ends
-	// when it would have), ErrClosed, ErrInvalid.
+	// when it would have; a store that has found itself damaged says so, too), ErrClosed, ErrInvalid.
 	Renew(ctx context.Context, c *Claim, lease time.Duration) error
 
 	// Release gives the claim back without an outcome and records the failure. The record may become
 	// durable later (with the next commit, at most Info.FailureLag); it never replaces an outcome and is
 	// ignored if the claim is not current any more. Only after a nil error may the message be nak'ed.
 	//
-	// Errors: ErrLost, ErrBusy (its commit is under way), ErrUnavailable, ErrClosed.
+	// Errors: ErrLost, ErrBusy (its commit is under way), ErrUnavailable, ErrClosed, ErrInvalid.
 	Release(ctx context.Context, c *Claim, f Failure) error
 
 	// Commit makes entries durable, each for itself: one failing entry never fails another, and each

@@ -1,0 +1,215 @@
+package boltstore
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/onefold-go/onefold"
+)
+
+func (op *commitOp) weight() load { return op.load }
+
+// prepare collects what memory knows of the keys. It is done before the transaction, which must not wait
+// for a stripe: who holds one may wait for the snapshot. Only the writer changes the index, so what is
+// found stays true.
+func (op *commitOp) prepare(g *group) {
+	for i := range op.flights {
+		f := &op.flights[i]
+		if f.claim == nil {
+			continue
+		}
+		st := g.store.stripe(f.claim.hash)
+		st.mu.Lock()
+		if first, more := st.positions(f.claim.hash); first != 0 {
+			for _, p := range append([]uint64{first}, more...) {
+				if p != f.claim.replaces {
+					f.elsewhere = append(f.elsewhere, p)
+				}
+			}
+		}
+		if len(st.history) > 0 {
+			f.history = st.history[string(formBytes(f.claim.public.Key, f.encoded.canon, f.claim.hash))]
+		}
+		st.mu.Unlock()
+	}
+}
+
+func (op *commitOp) apply(g *group) error {
+	for i := range op.flights {
+		f := &op.flights[i]
+		if err := f.look(g); err != nil {
+			return err
+		}
+		if f.err != nil || f.existing != nil {
+			continue
+		}
+		if err := f.apply(g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look decides whether the entry may be written: its key must have no outcome, whatever the claim says,
+// and what it has read must be as it was.
+func (f *flight) look(g *group) error {
+	if len(f.elsewhere) > 0 {
+		found, err := findIn(&g.b, f.elsewhere[0], f.elsewhere[1:], f.encoded.canon)
+		if err != nil {
+			return err
+		}
+		if found.position != 0 && g.now < found.record.expires {
+			if found.record.token == f.claim.public.Token {
+				f.existing = found.record.public(f.claim.public.Key)
+			} else {
+				f.err = fmt.Errorf("%w: %v has an outcome", onefold.ErrLost, f.claim.public.Key)
+			}
+			return nil
+		}
+	}
+	if f.encoded.more == nil {
+		return nil
+	}
+	for i := range f.encoded.more.reads {
+		r := &f.encoded.more.reads[i]
+		v, err := g.value(r.key)
+		if err != nil {
+			return err
+		}
+		if v.version != r.version {
+			table, key, _ := parseStateKey(r.key)
+			f.err = fmt.Errorf("%w: state %q/%q has version %d, read was %d", onefold.ErrConflict, table, key, v.version, r.version)
+			return nil
+		}
+	}
+	return nil
+}
+
+// value returns a value of state as earlier entries of the group have left it; an expired one is absent.
+func (g *group) value(key []byte) (value, error) {
+	stored := g.b.state.Get(key)
+	if stored == nil {
+		return value{}, nil
+	}
+	v, err := parseValue(stored)
+	if err != nil {
+		return value{}, fmt.Errorf("%w: state: %w", onefold.ErrDamaged, err)
+	}
+	if !v.live(g.now) {
+		return value{}, nil
+	}
+	return v, nil
+}
+
+// apply writes the entry.
+func (f *flight) apply(g *group) error {
+	x := &f.encoded
+	if x.more != nil {
+		for i := range x.more.writes {
+			if err := g.writeState(&x.more.writes[i]); err != nil {
+				return err
+			}
+		}
+	}
+	if x.record == nil {
+		return nil
+	}
+	f.position = g.next()
+	stampRecord(x.record, g.wall.UnixNano(), later(g.now, x.retain))
+	if err := g.b.segment.Put(position(f.position), x.record); err != nil {
+		return err
+	}
+	g.head.longest = max(g.head.longest, x.retain)
+	if x.more != nil {
+		for i := range x.more.rows {
+			if err := f.applyRow(g, &x.more.rows[i]); err != nil {
+				return err
+			}
+		}
+	}
+	if f.history != nil {
+		return g.b.history.Delete([]byte(f.history.form))
+	}
+	return nil
+}
+
+// writeState writes or deletes a value. Its version is a journal position, so none is ever used twice.
+func (g *group) writeState(w *stateWrite) error {
+	if old := g.b.state.Get(w.key); old != nil {
+		v, err := parseValue(old)
+		if err != nil {
+			return fmt.Errorf("%w: state: %w", onefold.ErrDamaged, err)
+		}
+		if v.expires != 0 {
+			if err := g.b.expiry.Delete(expiryKey(v.expires, w.key)); err != nil {
+				return err
+			}
+		}
+	}
+	if w.value == nil {
+		return g.b.state.Delete(w.key)
+	}
+	var expires time.Duration
+	if w.retain > 0 {
+		expires = later(g.now, w.retain)
+		if err := g.b.expiry.Put(expiryKey(expires, w.key), []byte{valueV1}); err != nil {
+			return err
+		}
+	}
+	stampValue(w.value, g.next(), expires)
+	return g.b.state.Put(w.key, w.value)
+}
+
+// applyRow writes one effect. A timer takes the place of the unsent row of the same ID.
+func (f *flight) applyRow(g *group, w *rowWrite) error {
+	if w.timer != nil {
+		if err := g.endTimer(w.timer); err != nil {
+			return err
+		}
+	}
+	if w.value == nil {
+		return nil
+	}
+	p := g.next()
+	stampRow(w.value, g.now, f.position)
+	if err := g.b.rows.Put(position(p), w.value); err != nil {
+		return err
+	}
+	if w.timer != nil {
+		if err := g.b.timers.Put(w.timer, position(p)); err != nil {
+			return err
+		}
+	}
+	s, err := parseSummary(w.value)
+	if err != nil {
+		return err
+	}
+	r := newRef(p, f.claim.hash, &s)
+	r.value, r.size = w.value, len(w.value)
+	f.encoded.more.refs = append(f.encoded.more.refs, r)
+	if w.timer != nil {
+		// A later entry of the group may replace it again; it would look for it among the planned rows.
+		g.plan(&planned{ref: r, rowState: r.rowState})
+	}
+	return nil
+}
+
+// endTimer removes the unsent row of a timer, if there is one.
+func (g *group) endTimer(timer []byte) error {
+	stored := g.b.timers.Get(timer)
+	if stored == nil {
+		return nil
+	}
+	at, err := parsePosition(stored)
+	if err != nil {
+		return fmt.Errorf("%w: timer: %w", onefold.ErrDamaged, err)
+	}
+	if err := g.b.timers.Delete(timer); err != nil {
+		return err
+	}
+	p := g.row(at)
+	if p == nil {
+		return fmt.Errorf("%w: row %d of a timer is missing", onefold.ErrDamaged, at)
+	}
+	return g.endRow(p)
+}

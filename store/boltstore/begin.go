@@ -1,0 +1,265 @@
+package boltstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/onefold-go/onefold"
+)
+
+// keyBuffer is how long a canonical key may be without costing Begin an allocation.
+const keyBuffer = 256
+
+// Begin implements [onefold.Store].
+func (s *Store) Begin(ctx context.Context, r onefold.Request) (onefold.Grant, error) {
+	if err := checkRequest(&r); err != nil {
+		return onefold.Grant{}, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return onefold.Grant{}, err
+	}
+	var buffer [keyBuffer]byte
+	canon := r.Key.Append(buffer[:0])
+	hash := s.hash(canon)
+	st := s.stripe(hash)
+	st.mu.Lock()
+	g, err := s.decide(st, hash, canon, &r)
+	var start *startOp
+	if err == nil && r.Durable && g.Verdict == onefold.Granted {
+		start = s.countStart(st, g.Claim.Handle.(*claim), canon)
+	}
+	st.mu.Unlock()
+	if start != nil {
+		err = s.awaitStart(ctx, start, g.Claim.Handle.(*claim))
+	}
+	if err != nil {
+		return onefold.Grant{}, err
+	}
+	return g, nil
+}
+
+func checkRequest(r *onefold.Request) error {
+	switch {
+	case r.Key.IsZero():
+		return fmt.Errorf("%w: Request.Key is zero; name the work", onefold.ErrInvalid)
+	case r.Lease <= 0:
+		return fmt.Errorf("%w: Request.Lease is %v; it must be positive", onefold.ErrInvalid, r.Lease)
+	case r.Holder == onefold.Holder{}:
+		return fmt.Errorf("%w: Request.Holder is zero; draw Process at random and count Attempt", onefold.ErrInvalid)
+	}
+	return nil
+}
+
+// decide is the decision of Begin. The lock of st is held.
+func (s *Store) decide(st *stripe, hash uint64, canon []byte, r *onefold.Request) (onefold.Grant, error) {
+	mono := s.clock.Mono()
+	c := st.claim(hash, &r.Key)
+	if c != nil && c.live(mono) {
+		return s.meet(st, c, canon, r, mono), nil
+	}
+	var replaces uint64
+	if first, _ := st.positions(hash); first != 0 {
+		// The copy keeps the buffer of Begin off the heap for fresh keys.
+		found, err := s.find(st, hash, slices.Clone(canon))
+		if err != nil {
+			return onefold.Grant{}, err
+		}
+		if found.live {
+			return s.finished(&found, r), nil
+		}
+		replaces = found.position
+	}
+	if c != nil {
+		st.drop(c) // its lease is over
+	}
+	c = s.newClaim(r, hash, mono)
+	c.replaces = replaces
+	st.add(c)
+	return s.granted(st, c, canon), nil
+}
+
+// meet is the answer to a Begin that finds a live claim.
+func (s *Store) meet(st *stripe, c *claim, canon []byte, r *onefold.Request, mono time.Duration) onefold.Grant {
+	switch {
+	case c.fingerprint.Conflicts(r.Fingerprint):
+		return onefold.Grant{Verdict: onefold.Mismatch}
+	case c.holder == r.Holder:
+		if c.state == held {
+			c.lease, c.ends = r.Lease, later(mono, r.Lease)
+		}
+		g := s.granted(st, c, canon)
+		again := c.public // the first one may be read by its holder meanwhile
+		again.Lease = c.lease
+		g.Claim = &again
+		return g
+	}
+	return onefold.Grant{Verdict: onefold.Busy, RetryAfter: min(max(c.ends-mono, time.Millisecond), c.lease)}
+}
+
+// finished is the answer to a Begin that finds an outcome.
+func (s *Store) finished(found *found, r *onefold.Request) onefold.Grant {
+	g := onefold.Grant{Verdict: onefold.Done, Record: found.record.public(r.Key)}
+	if found.record.fingerprint.Conflicts(r.Fingerprint) {
+		g.Verdict = onefold.Mismatch
+	}
+	g.Record.Unsettled = s.rows.unsettled(found.position)
+	return g
+}
+
+// granted is the answer for the holder of c: its history is that of earlier attempts, without this one.
+func (s *Store) granted(st *stripe, c *claim, canon []byte) onefold.Grant {
+	g := onefold.Grant{Verdict: onefold.Granted, Claim: &c.public}
+	if len(st.history) > 0 {
+		g.History = s.historyOf(st, c, canon)
+	}
+	return g
+}
+
+func (s *Store) newClaim(r *onefold.Request, hash uint64, mono time.Duration) *claim {
+	c := &claim{
+		store: s, hash: hash, fingerprint: r.Fingerprint, holder: r.Holder,
+		lease: r.Lease, began: mono, ends: later(mono, r.Lease),
+	}
+	c.public = onefold.Claim{Key: r.Key, Token: s.nextToken(), Lease: r.Lease, Handle: c}
+	return c
+}
+
+// epochShift is where the epoch stands in a token: a trillion claims fit into one epoch.
+const epochShift = 40
+
+// nextToken returns a number that grows with each call and with each Open.
+func (s *Store) nextToken() uint64 { return s.info.Epoch<<epochShift | s.tokens.Add(1) }
+
+// later is now + d, or the end of time.
+func later(now, d time.Duration) time.Duration {
+	if d > math.MaxInt64-now {
+		return math.MaxInt64
+	}
+	return now + d
+}
+
+// found is the outcome of a key in the journal.
+type found struct {
+	position uint64 // 0: there is none
+	live     bool   // it has not expired
+	record   record // shares no memory with the file
+}
+
+// find looks for the outcome of a key. The lock of st is held, so what it finds stays true until then.
+func (s *Store) find(st *stripe, hash uint64, canon []byte) (found, error) {
+	first, more := st.positions(hash)
+	if first == 0 {
+		return found{}, nil
+	}
+	now := s.now()
+	var f found
+	err := s.snap.read(func(b *buckets) error {
+		var err error
+		f, err = findIn(b, first, more, canon)
+		return err
+	})
+	f.live = f.position != 0 && now < f.record.expires
+	return f, err
+}
+
+// findIn reads the records at the given positions until it meets the one of the key.
+func findIn(b *buckets, first uint64, more []uint64, canon []byte) (found, error) {
+	for i := -1; i < len(more); i++ {
+		p := first
+		if i >= 0 {
+			p = more[i]
+		}
+		stored := b.segment.Get(position(p))
+		r, err := parseRecord(stored)
+		if err != nil {
+			return found{}, fmt.Errorf("%w: record %d: %w", onefold.ErrDamaged, p, err)
+		}
+		if !r.form.is(canon) {
+			continue
+		}
+		r.result = slices.Clone(r.result)
+		if r.form.raw != nil {
+			r.form.raw = canon // equal bytes that outlive the transaction
+		}
+		return found{position: p, record: r}, nil
+	}
+	return found{}, nil
+}
+
+// Renew implements [onefold.Store]. A claim whose lease is over may still be renewed if nobody has asked
+// for its key since.
+func (s *Store) Renew(ctx context.Context, c *onefold.Claim, lease time.Duration) error {
+	if c == nil {
+		return fmt.Errorf("%w: claim is nil", onefold.ErrInvalid)
+	}
+	if lease <= 0 {
+		return fmt.Errorf("%w: lease is %v; it must be positive", onefold.ErrInvalid, lease)
+	}
+	if err := s.enter(ctx); err != nil {
+		return leaseError(err)
+	}
+	own, st, err := s.lockClaim(c)
+	if err != nil {
+		return err
+	}
+	defer st.mu.Unlock()
+	if own.state == held {
+		own.lease, own.ends = lease, later(s.clock.Mono(), lease)
+	}
+	return nil
+}
+
+// leaseError turns an error that the methods of claims do not name into one they do: for a claim, a store
+// that has stopped is one that cannot be reached.
+func leaseError(err error) error {
+	if errors.Is(err, onefold.ErrDamaged) {
+		return fmt.Errorf("%w: %s", onefold.ErrUnavailable, err.Error())
+	}
+	return err
+}
+
+// lockClaim returns the claim that c stands for with its stripe locked, or ErrLost. A claim is current
+// until another one was granted for its key, the key has an outcome, or the sweep has found its lease over.
+func (s *Store) lockClaim(c *onefold.Claim) (*claim, *stripe, error) {
+	own, ok := c.Handle.(*claim)
+	if !ok || own.store != s {
+		return nil, nil, lost(c)
+	}
+	st := s.stripe(own.hash)
+	st.mu.Lock()
+	if own.state == gone || own.public.Token != c.Token {
+		st.mu.Unlock()
+		return nil, nil, lost(c)
+	}
+	return own, st, nil
+}
+
+func lost(c *onefold.Claim) error {
+	return fmt.Errorf("%w: claim %d of %v", onefold.ErrLost, c.Token, c.Key)
+}
+
+// Release implements [onefold.Store]. A failure that is not counted leaves no trace, and takes back the
+// durable start of its attempt: a start without a failure would say that the attempt was cut short.
+func (s *Store) Release(ctx context.Context, c *onefold.Claim, f onefold.Failure) error {
+	if c == nil {
+		return fmt.Errorf("%w: claim is nil", onefold.ErrInvalid)
+	}
+	if err := s.enter(ctx); err != nil {
+		return leaseError(err)
+	}
+	own, st, err := s.lockClaim(c)
+	if err != nil {
+		return err
+	}
+	defer st.mu.Unlock()
+	if own.state == committing {
+		return fmt.Errorf("%w: the commit of claim %d of %v is under way", onefold.ErrBusy, c.Token, c.Key)
+	}
+	st.drop(own)
+	s.noteRelease(st, own, f)
+	return nil
+}

@@ -1,0 +1,204 @@
+package boltstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/onefold-go/onefold"
+)
+
+// Commit implements [onefold.Store]. It checks and encodes the entries here, freezes their claims and
+// hands them to the writer as one op.
+func (s *Store) Commit(ctx context.Context, batch []*onefold.Commit) error {
+	for i, c := range batch {
+		if c == nil {
+			return fmt.Errorf("%w: entry %d of the batch is nil", onefold.ErrInvalid, i)
+		}
+	}
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	own, others := s.accept(batch)
+	if own != nil {
+		if err := s.queue.add(own); err != nil {
+			own.finish(err)
+		}
+	}
+	if own != nil {
+		if err := own.answered.wait(ctx); err != nil {
+			own.answerUnknown(batch, err)
+		} else {
+			own.answer(batch)
+		}
+	}
+	for _, f := range others {
+		s.follow(ctx, f)
+	}
+	return nil
+}
+
+// commitOp is one call of Commit on its way.
+type commitOp struct {
+	answered answer
+	flights  []flight
+	load     load
+}
+
+// flight is one entry on its way.
+type flight struct {
+	op      *commitOp
+	index   int // in the caller's batch
+	claim   *claim
+	encoded encoded
+
+	// The writer's part.
+	elsewhere []uint64 // positions whose records may be of the same key
+	history   *history
+	position  uint64
+
+	// Valid when the op is done.
+	err      error
+	existing *onefold.Record
+}
+
+// follower is an entry that waits for another flight of its key.
+type follower struct {
+	commit *onefold.Commit
+	flight *flight
+	own    bool // the flight is of the same claim
+}
+
+// accept decides about each entry of a batch: refuse it, let it fly, or let it wait for a flight that is
+// under way.
+func (s *Store) accept(batch []*onefold.Commit) (*commitOp, []follower) {
+	op := &commitOp{answered: newAnswer(), flights: make([]flight, len(batch))}
+	var others []follower
+	n := 0
+	for i, c := range batch {
+		f := &op.flights[n]
+		*f = flight{op: op, index: i}
+		c.Existing, c.Err = nil, nil
+		if c.Err = s.check(c); c.Err != nil {
+			continue
+		}
+		other, err := s.lift(c, f)
+		switch {
+		case err != nil:
+			c.Err = err
+		case other != nil:
+			others = append(others, *other)
+		case c.Existing == nil:
+			op.load.add(f.encode(&c.Entry))
+			n++
+		}
+	}
+	op.flights = op.flights[:n]
+	if n == 0 {
+		return nil, others
+	}
+	return op, others
+}
+
+// lift freezes the claim of an entry. It sets c.Existing if the entry is stored already, and returns the
+// flight to wait for if there is one of the same key.
+func (s *Store) lift(c *onefold.Commit, f *flight) (*follower, error) {
+	switch {
+	case c.Entry.Key.IsZero():
+		return nil, nil
+	case c.Claim == nil:
+		return s.liftUnclaimed(c, f)
+	}
+	own, st, err := s.lockClaim(c.Claim)
+	if err != nil {
+		return nil, s.repeated(c, err)
+	}
+	defer st.mu.Unlock()
+	if own.state == committing {
+		return &follower{c, own.flight, true}, nil
+	}
+	own.state, own.flight = committing, f
+	f.claim = own
+	return nil, nil
+}
+
+// repeated decides about an entry whose claim is not current: success if it is stored under this very
+// claim, else the error of the claim.
+func (s *Store) repeated(c *onefold.Commit, lost error) error {
+	r, _, err := s.lookup(c.Entry.Key)
+	switch {
+	case errors.Is(err, onefold.ErrNotFound):
+		return lost
+	case err != nil:
+		return err
+	case r.Token != c.Claim.Token:
+		return lost
+	}
+	c.Existing = r
+	return nil
+}
+
+// liftUnclaimed gives an entry without a claim one of its own, by the decision of Begin.
+func (s *Store) liftUnclaimed(c *onefold.Commit, f *flight) (*follower, error) {
+	canon := c.Entry.Key.Append(nil)
+	hash := s.hash(canon)
+	st := s.stripe(hash)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	mono := s.clock.Mono()
+	if other := st.claim(hash, &c.Entry.Key); other != nil && other.live(mono) {
+		switch {
+		case other.fingerprint.Conflicts(c.Entry.Fingerprint):
+			return nil, fmt.Errorf("%w: %v", onefold.ErrMismatch, c.Entry.Key)
+		case other.state == committing && other.holder == onefold.Holder{}:
+			return &follower{c, other.flight, false}, nil
+		}
+		return nil, fmt.Errorf("%w: %v is running", onefold.ErrBusy, c.Entry.Key)
+	}
+	// No holder: nobody else can be given this claim. Its lease never matters, since it flies at once.
+	g, err := s.decide(st, hash, canon, &onefold.Request{Key: c.Entry.Key, Fingerprint: c.Entry.Fingerprint, Lease: 1})
+	switch {
+	case err != nil:
+		return nil, err
+	case g.Verdict == onefold.Mismatch:
+		return nil, fmt.Errorf("%w: %v", onefold.ErrMismatch, c.Entry.Key)
+	case g.Verdict == onefold.Done:
+		c.Existing = g.Record
+		return nil, nil
+	}
+	f.claim = g.Claim.Handle.(*claim)
+	f.claim.state, f.claim.flight = committing, f
+	return nil, nil
+}
+
+// follow answers an entry by the flight of the same key that was under way before it.
+func (s *Store) follow(ctx context.Context, f follower) {
+	if err := f.flight.op.answered.wait(ctx); err != nil {
+		f.commit.Err = err
+		return
+	}
+	if f.own {
+		if f.commit.Err = f.flight.err; f.commit.Err == nil {
+			f.commit.Existing, _, _ = s.lookup(f.commit.Entry.Key)
+		}
+		return
+	}
+	// The other one is stored, or it has failed by what it asked for. Either way this entry can be decided
+	// now like one that has just come.
+	if err := s.Commit(ctx, []*onefold.Commit{f.commit}); err != nil {
+		f.commit.Err = err
+	}
+}
+
+func (op *commitOp) answer(batch []*onefold.Commit) {
+	for i := range op.flights {
+		f := &op.flights[i]
+		batch[f.index].Existing, batch[f.index].Err = f.existing, f.err
+	}
+}
+
+func (op *commitOp) answerUnknown(batch []*onefold.Commit, err error) {
+	for i := range op.flights {
+		batch[op.flights[i].index].Err = err
+	}
+}

@@ -1,0 +1,26 @@
+//go:build linux && (amd64 || arm64)
+
+package boltstore
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// adviseDontNeed is POSIX_FADV_DONTNEED, the same number on both architectures of this file.
+const adviseDontNeed = 4
+
+// dropCache asks the kernel to forget its copy of the file, so that the next reads come from the disk.
+// After a failed sync the copy can differ from the disk without being marked so.
+func dropCache(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	_, _, errno := syscall.Syscall6(syscall.SYS_FADVISE64, f.Fd(), 0, 0, adviseDontNeed, 0, 0)
+	if errno != 0 {
+		err = errno
+	}
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,147 @@
+package boltstore
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"time"
+
+	"github.com/onefold-go/onefold"
+)
+
+// encoded is an entry as the writer takes it: everything that can be done outside the writer is done, and
+// only positions, versions and times are filled in there.
+type encoded struct {
+	canon  []byte // canonical key
+	record []byte // nil: the entry stores no record
+	retain time.Duration
+	more   *more // nil: nothing but a record
+}
+
+// more is what only some entries have. It stands apart because entries without it are many.
+type more struct {
+	reads  []stateRead
+	writes []stateWrite
+	rows   []rowWrite
+	refs   []*rowRef // of the rows, once they are written
+}
+
+type stateRead struct {
+	key     []byte
+	version uint64
+}
+
+type stateWrite struct {
+	key    []byte
+	value  []byte // nil: delete
+	retain time.Duration
+}
+
+// rowWrite is one effect. A timer first removes the row that has its ID; a cancelled one has no value.
+type rowWrite struct {
+	value []byte
+	timer []byte // bucket key of the timer; nil: none
+}
+
+// encode fills in f.encoded from its entry and adds up what it takes.
+func (f *flight) encode(e *onefold.Entry) load {
+	l := load{entries: 1}
+	x := &f.encoded
+	if f.claim != nil {
+		x.encodeRecord(e, f.claim, &l)
+	}
+	if len(e.Reads)+len(e.Writes)+len(e.Effects) == 0 {
+		return l
+	}
+	x.more = &more{}
+	x.more.encodeState(e, &l)
+	for i := range e.Effects {
+		x.more.encodeEffect(e, &e.Effects[i], &l)
+	}
+	return l
+}
+
+func (x *encoded) encodeRecord(e *onefold.Entry, c *claim, l *load) {
+	// One piece of memory holds the canonical key and, behind it, the record that repeats it.
+	room := 2*(len(e.Key.Scope)+len(e.Key.ID)+3*binary.MaxVarintLen32) + recordHead + sha256.Size + 16 + len(e.Result)
+	buffer := make([]byte, 0, room)
+	buffer = e.Key.Append(buffer)
+	n := len(buffer)
+	x.canon = buffer[:n:n]
+	r := record{form: formOf(e.Key, x.canon, c.hash), fingerprint: e.Fingerprint, outcome: e.Outcome, token: c.public.Token, result: e.Result}
+	if e.Result != nil {
+		r.flags |= recordHasResult
+	}
+	x.record = r.append(buffer)[n:]
+	x.retain = e.Retain
+	// Two changes: the history of the key may go.
+	l.add(load{bytes: len(x.record) + 8 + len(x.canon), puts: 2, largest: len(x.record)})
+}
+
+func (x *more) encodeState(e *onefold.Entry, l *load) {
+	x.reads = make([]stateRead, len(e.Reads))
+	for i := range e.Reads {
+		r := &e.Reads[i]
+		x.reads[i] = stateRead{stateKey(r.Table, r.Key), r.Version}
+	}
+	x.writes = make([]stateWrite, len(e.Writes))
+	for i := range e.Writes {
+		w := &e.Writes[i]
+		key := stateKey(w.Table, w.Key)
+		var stored []byte
+		if !w.Delete {
+			v := value{data: w.Value}
+			stored = v.append(make([]byte, 0, valueHeadLen+len(w.Value)))
+		}
+		x.writes[i] = stateWrite{key, stored, w.Retain}
+		l.add(load{bytes: 2*len(key) + len(stored) + 16, puts: 3, largest: len(stored)})
+	}
+}
+
+// stampValue sets version and end of life in an encoded value of state.
+func stampValue(encoded []byte, version uint64, expires time.Duration) {
+	binary.BigEndian.PutUint64(encoded[1:], version)
+	binary.BigEndian.PutUint64(encoded[9:], uint64(expires))
+}
+
+func (x *more) encodeEffect(e *onefold.Entry, effect *onefold.Effect, l *load) {
+	var w rowWrite
+	if effect.Timer != "" {
+		id := effect.ID
+		if id == "" {
+			id = e.Key.TimerID(effect.Timer)
+		}
+		w.timer = timerKey(id)
+		l.puts += 4
+	}
+	if !effect.Cancel {
+		r := row{rowHead: rowHead{delayed: noTime}, key: e.Key, effect: *effect}
+		w.value = r.append(make([]byte, 0, r.size()))
+		l.add(load{bytes: len(w.value) + 8, puts: 1, largest: len(w.value)})
+	}
+	l.bytes += len(w.timer) + 8
+	x.rows = append(x.rows, w)
+}
+
+// The places of the row fields that are only known when the entry is written.
+const (
+	rowStoredAt = 2 + 4 + 8 + 8
+	rowRecordAt = rowStoredAt + 8
+)
+
+// stampRow sets the time of the commit and the position of the record in an encoded row.
+func stampRow(encoded []byte, stored time.Duration, record uint64) {
+	binary.BigEndian.PutUint64(encoded[rowStoredAt:], uint64(stored))
+	binary.BigEndian.PutUint64(encoded[rowRecordAt:], record)
+}
+
+// maxTimerKey is how long an effect ID may be to name its timer by itself.
+const maxTimerKey = 128
+
+// timerKey is the bucket key of a timer.
+func timerKey(id string) []byte {
+	if len(id) <= maxTimerKey {
+		return []byte(id)
+	}
+	sum := sha256.Sum256([]byte(id))
+	return append([]byte("sha256:"), sum[:]...)
+}

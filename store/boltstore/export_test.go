@@ -1,0 +1,65 @@
+package boltstore
+
+import (
+	"fmt"
+
+	"github.com/onefold-go/onefold"
+)
+
+// Hooks are the places where tests reach in.
+type Hooks struct {
+	HashBits     int
+	BeforeWrite  func()
+	BeforeCommit func() error
+	AfterCommit  func() error
+	RowBudget    int
+	MaxFile      int
+}
+
+// WithHooks returns o with hooks.
+func WithHooks(o Options, h Hooks) *Options {
+	o.hooks = hooks{
+		hashBits: h.HashBits, beforeWrite: h.BeforeWrite, beforeCommit: h.BeforeCommit, afterCommit: h.AfterCommit, rowBudget: h.RowBudget,
+		maxFile: h.MaxFile,
+	}
+	return &o
+}
+
+// Crash ends the store as the death of its process would: what waits for the writer is answered with
+// ErrClosed, nothing more is written, and the file is not marked as cleanly closed.
+func (s *Store) Crash() error {
+	s.refusal.Store(&refusal{err: fmt.Errorf("%w: crashed", onefold.ErrClosed), final: true})
+	s.stopOnce.Do(func() { close(s.closing) })
+	s.queue.mu.Lock()
+	waiting := s.queue.ops[s.queue.next:]
+	s.queue.ops, s.queue.next = nil, 0
+	s.queue.mu.Unlock()
+	for _, o := range waiting {
+		o.finish(onefold.ErrClosed)
+	}
+	s.changes.mu.Lock()
+	s.changes.list = nil
+	s.changes.mu.Unlock()
+	s.queue.close()
+	<-s.written
+	return s.closeFile()
+}
+
+// Sweep collects what has expired, at once. No commit may be under way.
+func (s *Store) Sweep() { s.sweep() }
+
+// Unwritten is how many changed histories wait for the writer.
+func (s *Store) Unwritten() int {
+	s.changes.mu.Lock()
+	defer s.changes.mu.Unlock()
+	return len(s.changes.list)
+}
+
+// LiveClaims is how many claims memory holds.
+func (s *Store) LiveClaims() int {
+	n := 0
+	for i := range s.stripes {
+		n += int(s.stripes[i].claimCount())
+	}
+	return n
+}

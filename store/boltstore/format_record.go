@@ -1,0 +1,102 @@
+package boltstore
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/onefold-go/onefold"
+)
+
+// The flags of a stored record.
+const (
+	recordHasResult  = 1 << 0 // a result follows
+	recordResultLost = 1 << 1 // there was a result, and it is not kept
+	recordErased     = 1 << 2
+)
+
+// record is a finished key as it is stored. form and result share memory with the bytes they were parsed
+// from.
+type record struct {
+	form        keyForm
+	fingerprint onefold.Fingerprint
+	outcome     onefold.Outcome
+	flags       byte
+	token       uint64
+	at          int64         // wall clock of the commit, in Unix nanoseconds
+	expires     time.Duration // store clock
+	result      []byte
+}
+
+// recordHead is the size of a stored record without key and result.
+const recordHead = 1 + 1 + 1 + 1 + 16 + 8 + 8 + 8 + 2
+
+// size is an upper bound of the encoded length.
+func (r *record) size() int { return recordHead + r.form.size() + 4 + len(r.result) }
+
+// append appends the stored form of r.
+func (r *record) append(dst []byte) []byte {
+	dst = append(dst, valueV1, r.flags, byte(r.outcome), r.fingerprint.Version)
+	dst = append(dst, r.fingerprint.Sum[:]...)
+	dst = binary.BigEndian.AppendUint64(dst, r.token)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(r.at))
+	dst = binary.BigEndian.AppendUint64(dst, uint64(r.expires))
+	// The length of the key form comes before it as two bytes: both forms are far shorter than 64 KiB.
+	start := len(dst)
+	dst = r.form.append(append(dst, 0, 0))
+	binary.BigEndian.PutUint16(dst[start:], uint16(len(dst)-start-2))
+	return append(dst, r.result...)
+}
+
+// The places of the two fields that are only known when the entry is written.
+const (
+	recordTokenAt   = 4 + 16
+	recordAtAt      = recordTokenAt + 8
+	recordExpiresAt = recordAtAt + 8
+)
+
+// stampRecord sets the time of the commit and the end of life in an encoded record.
+func stampRecord(encoded []byte, at int64, expires time.Duration) {
+	binary.BigEndian.PutUint64(encoded[recordAtAt:], uint64(at))
+	binary.BigEndian.PutUint64(encoded[recordExpiresAt:], uint64(expires))
+}
+
+// parseRecord reads what append wrote.
+func parseRecord(b []byte) (record, error) {
+	r := reader{rest: b}
+	r.version()
+	rec := record{flags: r.u8(), outcome: onefold.Outcome(r.u8())}
+	rec.fingerprint.Version = r.u8()
+	copy(rec.fingerprint.Sum[:], r.take(16))
+	rec.token, rec.at, rec.expires = r.u64(), r.i64(), time.Duration(r.i64())
+	var length int
+	if b := r.take(2); b != nil {
+		length = int(binary.BigEndian.Uint16(b))
+	}
+	form := r.take(length)
+	if r.bad {
+		return record{}, errFormat
+	}
+	var err error
+	rec.form, err = parseForm(form)
+	rec.result = r.rest
+	return rec, err
+}
+
+// public is the record as the contract shows it, in memory of its own. key is the key it was asked for
+// by; a zero key means that none was given. The key of an erased record is not known any more.
+func (r *record) public(key onefold.Key) *onefold.Record {
+	switch {
+	case r.flags&recordErased != 0:
+		key = onefold.Key{}
+	case key.IsZero():
+		key = r.form.key()
+	}
+	p := &onefold.Record{
+		Key: key, Fingerprint: r.fingerprint, Outcome: r.outcome, ResultKept: r.flags&recordResultLost == 0,
+		Token: r.token, At: time.Unix(0, r.at).UTC(), Erased: r.flags&recordErased != 0,
+	}
+	if r.flags&recordHasResult != 0 {
+		p.Result = append([]byte{}, r.result...)
+	}
+	return p
+}

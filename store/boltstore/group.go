@@ -1,0 +1,101 @@
+package boltstore
+
+import (
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// group is one physical write: the ops that share a bbolt transaction.
+type group struct {
+	store   *Store
+	ops     []op
+	load    load
+	tx      *bolt.Tx
+	b       buckets
+	head    head // as it will be after the group
+	now     time.Duration
+	wall    time.Time
+	changed []*history
+	history []historyWrite
+
+	// rows are the planned states of rows that ops of this group have touched. They become true when the
+	// group is durable; a failed group just drops them.
+	rows map[uint64]*planned
+}
+
+// planned is the state that a row will have.
+type planned struct {
+	ref *rowRef
+	rowState
+	gone bool
+}
+
+// next gives out a journal position.
+func (g *group) next() uint64 {
+	g.head.position++
+	return g.head.position
+}
+
+// row returns the state of a row as earlier ops of the group have left it, or nil if there is none.
+func (g *group) row(position uint64) *planned {
+	if p := g.rows[position]; p != nil {
+		return p
+	}
+	q := &g.store.rows
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	r := q.refs[position]
+	if r == nil {
+		return nil
+	}
+	return g.plan(&planned{ref: r, rowState: r.rowState})
+}
+
+func (g *group) plan(p *planned) *planned {
+	if g.rows == nil {
+		g.rows = map[uint64]*planned{}
+	}
+	g.rows[p.ref.position] = p
+	return p
+}
+
+// apply runs all ops in the transaction.
+func (g *group) apply() error {
+	var err error
+	if g.b, err = bucketsOf(g.tx); err != nil {
+		return err
+	}
+	if err := applyHistory(g.b.history, g.history); err != nil {
+		return err
+	}
+	for _, o := range g.ops {
+		if err := o.apply(g); err != nil {
+			return err
+		}
+	}
+	return g.b.meta.Put(metaHead, g.head.encode())
+}
+
+// publish makes the group visible: new rows, then records, then what became of older rows.
+func (g *group) publish() {
+	for _, o := range g.ops {
+		o.publish(g)
+	}
+	if len(g.rows) == 0 {
+		return
+	}
+	q := &g.store.rows
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for position, p := range g.rows {
+		if q.refs[position] != p.ref {
+			continue // came and went within the group
+		}
+		if p.gone {
+			q.remove(p.ref)
+		} else {
+			q.change(p.ref, p.rowState)
+		}
+	}
+}

@@ -1,0 +1,6 @@
+//go:build unix && (amd64 || arm64 || ppc64 || ppc64le || mips64 || mips64le || riscv64 || s390x || loong64)
+
+package boltstore
+
+// DefaultMmapBytes is the address space that is mapped at Open.
+const DefaultMmapBytes = 4 << 30

@@ -1,0 +1,90 @@
+package boltstore
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/onefold-go/onefold"
+)
+
+// The defaults of [Options].
+const (
+	DefaultLockWait        = 5 * time.Second
+	DefaultMaxEntry        = onefold.DefaultMaxEntry
+	DefaultFailureLag      = time.Second
+	DefaultMaxGroupEntries = 4096
+	DefaultMaxGroupBytes   = 8 << 20
+)
+
+// Options are the settings of [Open]. The zero value is good.
+type Options struct {
+	// Clock is where the store reads the time. Zero: the machine's clock.
+	Clock onefold.Clock
+
+	// LockWait is how long Open waits for another process that has the store open, as happens while a new
+	// version of a service replaces the old one. 0: DefaultLockWait. Negative: do not wait.
+	LockWait time.Duration
+
+	// MaxEntry is the limit in bytes of one entry, effects included. 0: DefaultMaxEntry.
+	MaxEntry int
+
+	// FailureLag is how long the failure given to Release may stay in memory only. A crash before it is
+	// written forgets that one attempt was counted. 0: DefaultFailureLag.
+	FailureLag time.Duration
+
+	// MaxGroupEntries and MaxGroupBytes bound what one physical write takes. A single entry may be larger
+	// than MaxGroupBytes. 0: DefaultMaxGroupEntries and DefaultMaxGroupBytes.
+	MaxGroupEntries int
+	MaxGroupBytes   int
+
+	// MmapBytes is how much address space is mapped at Open; memory is used only for what is read. As long
+	// as the main file fits, growing never waits for readers. 0: DefaultMmapBytes.
+	MmapBytes int
+
+	hooks hooks // tests only
+}
+
+// hooks are the places where the tests of this package reach in.
+type hooks struct {
+	hashBits     int          // > 0: hashes are cut to so many bits
+	beforeWrite  func()       // the writer is about to write a group with entries
+	beforeCommit func() error // an error stands for a failed write of data pages
+	afterCommit  func() error // an error stands for a failed sync of the meta page
+	rowBudget    int          // > 0: bytes of fresh rows kept in memory
+	maxFile      int          // > 0: bytes that the main file may have, as on a full disk
+}
+
+// checked returns o with defaults filled in, or what is wrong with it.
+func (o *Options) checked() (Options, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	c := *o
+	for _, f := range []struct {
+		name  string
+		value int64
+	}{
+		{"MaxEntry", int64(c.MaxEntry)}, {"FailureLag", int64(c.FailureLag)}, {"MaxGroupEntries", int64(c.MaxGroupEntries)},
+		{"MaxGroupBytes", int64(c.MaxGroupBytes)}, {"MmapBytes", int64(c.MmapBytes)},
+	} {
+		if f.value < 0 {
+			return Options{}, fmt.Errorf("%w: Options.%s is %d; use 0 for the default", onefold.ErrInvalid, f.name, f.value)
+		}
+	}
+	c.Clock = c.Clock.OrSystem()
+	c.MaxEntry = orDefault(c.MaxEntry, DefaultMaxEntry)
+	c.MaxGroupEntries = orDefault(c.MaxGroupEntries, DefaultMaxGroupEntries)
+	c.MaxGroupBytes = orDefault(c.MaxGroupBytes, DefaultMaxGroupBytes)
+	c.MmapBytes = orDefault(c.MmapBytes, DefaultMmapBytes)
+	c.FailureLag = orDefault(c.FailureLag, DefaultFailureLag)
+	c.LockWait = orDefault(c.LockWait, DefaultLockWait)
+	c.hooks.rowBudget = orDefault(c.hooks.rowBudget, freshRowBytes)
+	return c, nil
+}
+
+func orDefault[T int | time.Duration](v, d T) T {
+	if v == 0 {
+		return d
+	}
+	return v
+}

@@ -1,0 +1,8 @@
+//go:build unix
+
+package boltstore
+
+import "syscall"
+
+// errQuota says that a user's share of the disk is used up.
+const errQuota = syscall.EDQUOT

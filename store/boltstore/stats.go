@@ -1,0 +1,62 @@
+package boltstore
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/onefold-go/onefold"
+)
+
+// Stats implements [onefold.Store]. Records counts those too that have expired and are not collected yet,
+// so it is not exact.
+func (s *Store) Stats(ctx context.Context) (onefold.Stats, error) {
+	refused := s.enter(ctx)
+	if refused != nil && (errors.Is(refused, onefold.ErrClosed) || ctx.Err() != nil) {
+		return onefold.Stats{}, refused
+	}
+	st := onefold.Stats{
+		Records: uint64(max(s.records.Load(), 0)), Position: s.loadHead().position, LastFeed: -1, Err: refused,
+	}
+	for i := range s.stripes {
+		st.Claims += s.stripes[i].claimCount()
+	}
+	s.rows.addStats(&st)
+	info, err := os.Stat(s.db.Path())
+	if err == nil {
+		st.Bytes = info.Size()
+	}
+	pages := s.db.Stats()
+	st.FreeBytes = int64(pages.FreePageN+pages.PendingPageN) * s.mapping.pageSize
+	return st, nil
+}
+
+func (st *stripe) claimCount() (n uint64) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for _, c := range st.claims {
+		for ; c != nil; c = c.next {
+			n++
+		}
+	}
+	return n
+}
+
+func (q *rowQueue) addStats(st *onefold.Stats) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.becomeDue()
+	st.Parked = uint64(q.parked)
+	st.Waiting = uint64(len(q.refs) - q.parked)
+	now, wall := q.store.now(), q.store.clock.Wall().UnixNano()
+	for _, r := range q.refs {
+		delayed := r.delayed != noTime && r.delayed > wall && r.delay > now
+		if !r.parked && !delayed && r.notBefore <= wall {
+			st.OldestWaiting = max(st.OldestWaiting, now-r.stored)
+		}
+	}
+	if q.asked >= 0 {
+		st.LastFeed = max(q.store.clock.Mono()-q.asked, time.Duration(0))
+	}
+}

@@ -1,0 +1,162 @@
+package boltstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/onefold-go/onefold"
+)
+
+// Kind is the Info.Kind of stores of this package.
+const Kind = "bolt"
+
+// Store is a [onefold.Store] in one directory. Make one with [Open]. It is for concurrent use.
+type Store struct {
+	dir     string
+	options Options
+	clock   onefold.Clock
+	info    onefold.Info
+	db      *bolt.DB
+
+	hashKey  [2]uint64
+	hashMask uint64
+	opened   time.Duration // monotonic time of Open
+	base     time.Duration // store clock at Open
+
+	stripes [stripeCount]stripe
+	records atomic.Int64 // entries of the index
+	tokens  atomic.Uint64
+	rows    rowQueue
+	snap    snapshot
+	queue   queue
+	changes changes
+	mapping mapping // of the writer
+
+	examined, largest int // of Open: the transaction that was examined, and the largest value in it
+
+	headMu sync.Mutex
+	head   head // as in the file
+
+	refusal  atomic.Pointer[refusal] // nil: everything is let in
+	closing  chan struct{}           // closed when Close or a fail stop begins
+	stopOnce sync.Once
+	written  chan struct{} // closed when the writer has ended
+	closeMu  sync.Mutex
+	farewell *farewell
+	closed   bool // the file is closed
+}
+
+var _ onefold.Store = (*Store)(nil)
+
+// refusal is why nothing is let in.
+type refusal struct {
+	err   error
+	final bool
+}
+
+// Info implements [onefold.Store].
+func (s *Store) Info() onefold.Info { return s.info }
+
+// enter says why a call cannot be served, if that is so.
+func (s *Store) enter(ctx context.Context) error {
+	if r := s.refusal.Load(); r != nil {
+		return r.err
+	}
+	return ctx.Err()
+}
+
+// now is the store clock, which decides retention: what was counted before this Open, and the monotonic
+// time since. Time that passes while the store is not open does not count, nor do jumps of the wall clock.
+func (s *Store) now() time.Duration { return s.base + s.clock.Mono() - s.opened }
+
+func (s *Store) loadHead() head {
+	s.headMu.Lock()
+	defer s.headMu.Unlock()
+	return s.head
+}
+
+func (s *Store) setHead(h head) {
+	s.headMu.Lock()
+	defer s.headMu.Unlock()
+	s.head = h
+}
+
+// pause lets nothing in until resume; a final refusal stays.
+func (s *Store) pause(err error) {
+	s.refusal.CompareAndSwap(nil, &refusal{err: err})
+}
+
+func (s *Store) resume() {
+	if r := s.refusal.Load(); r != nil && !r.final {
+		s.refusal.CompareAndSwap(r, nil)
+	}
+}
+
+// stopped is why nothing can be written any more, or nil.
+func (s *Store) stopped() error {
+	if r := s.refusal.Load(); r != nil && r.final && !errors.Is(r.err, onefold.ErrClosed) {
+		return r.err
+	}
+	return nil
+}
+
+// stop is the fail stop: from now on every call gets err, and the next Open checks the file page by page.
+func (s *Store) stop(err error) {
+	if markErr := writeCheckMark(s.dir, err); markErr != nil {
+		err = fmt.Errorf("%w (and no mark could be left for the next Open: %w)", err, markErr)
+	}
+	s.refusal.Store(&refusal{err: err, final: true})
+	s.stopOnce.Do(func() { close(s.closing) })
+}
+
+// Close implements [onefold.Store]. If ctx ends before the accepted commits are written, its error is
+// returned, new work stays refused and Close may be called again.
+func (s *Store) Close(ctx context.Context) error {
+	if s.stopped() == nil {
+		s.refusal.Store(&refusal{err: fmt.Errorf("%w: %s", onefold.ErrClosed, s.dir), final: true})
+	}
+	s.stopOnce.Do(func() { close(s.closing) })
+	s.sayFarewell()
+	s.queue.close()
+	select {
+	case <-s.written:
+		return s.closeFile()
+	case <-ctx.Done():
+		return fmt.Errorf("close %s with commits in flight: %w", s.dir, ctx.Err())
+	}
+}
+
+// sayFarewell queues the last op, once.
+func (s *Store) sayFarewell() {
+	s.closeMu.Lock()
+	defer s.closeMu.Unlock()
+	if s.farewell != nil || s.stopped() != nil {
+		return
+	}
+	o := &farewell{answer: newAnswer(), size: s.rows.unwrittenBytes()}
+	if err := s.queue.add(o); err == nil {
+		s.farewell = o
+	}
+}
+
+// closeFile gives the file free. The writer has ended. Closing again is success.
+func (s *Store) closeFile() error {
+	s.closeMu.Lock()
+	defer s.closeMu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	s.snap.close(fmt.Errorf("%w: %s", onefold.ErrClosed, s.dir))
+	err := guarded("close", s.db.Close)
+	if s.farewell != nil && s.farewell.err != nil {
+		err = errors.Join(err, fmt.Errorf("%s is closed and not marked as cleanly closed: %w", s.dir, s.farewell.err))
+	}
+	return err
+}

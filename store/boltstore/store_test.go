@@ -1,0 +1,95 @@
+package boltstore_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/boltstore"
+	"github.com/onefold-go/onefold/store/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// gate holds the writer while it is shut.
+type gate struct {
+	mu      sync.Mutex
+	reached chan struct{} // closed when the writer stands at the gate; nil: the gate is open
+	release chan struct{}
+}
+
+func (g *gate) pass() {
+	g.mu.Lock()
+	reached, release := g.reached, g.release
+	g.mu.Unlock()
+	if reached == nil {
+		return
+	}
+	select {
+	case <-reached:
+	default:
+		close(reached)
+	}
+	<-release
+}
+
+func (g *gate) hold() (<-chan struct{}, func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.reached, g.release = make(chan struct{}), make(chan struct{})
+	release := g.release
+	return g.reached, func() {
+		g.mu.Lock()
+		g.reached = nil
+		g.mu.Unlock()
+		close(release)
+	}
+}
+
+// harness opens stores in directories of their own.
+func harness(base boltstore.Options, hooks boltstore.Hooks) storetest.Harness {
+	return storetest.Harness{Open: func(t testing.TB, clock onefold.Clock) storetest.Instance {
+		g := &gate{}
+		hooks := hooks
+		hooks.BeforeWrite = g.pass
+		base := base
+		base.Clock = clock
+		o, dir := boltstore.WithHooks(base, hooks), t.TempDir()
+		var last atomic.Pointer[boltstore.Store]
+		open := func(t testing.TB) *boltstore.Store {
+			s, err := boltstore.Open(dir, o)
+			require.NoError(t, err)
+			last.Store(s)
+			return s
+		}
+		return storetest.Instance{
+			Store: open(t),
+			Reopen: func(t testing.TB, clean bool) onefold.Store {
+				if clean {
+					require.NoError(t, last.Load().Close(context.Background()))
+				} else {
+					require.NoError(t, last.Load().Crash())
+				}
+				return open(t)
+			},
+			HoldCommits: func(testing.TB) (<-chan struct{}, func()) { return g.hold() },
+		}
+	}}
+}
+
+func TestConformance(t *testing.T) {
+	storetest.Run(t, harness(boltstore.Options{}, boltstore.Hooks{}))
+}
+
+func TestConformanceWhenMostKeysShareAHash(t *testing.T) {
+	storetest.Run(t, harness(boltstore.Options{}, boltstore.Hooks{HashBits: 8}))
+}
+
+func TestConformanceWhenTheMappedFileIsTiny(t *testing.T) {
+	storetest.Run(t, harness(boltstore.Options{MmapBytes: 64 << 10}, boltstore.Hooks{HashBits: 1, RowBudget: 1}))
+}

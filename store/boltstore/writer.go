@@ -1,0 +1,212 @@
+package boltstore
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/onefold-go/onefold"
+)
+
+// sweepEvery is the time between two rounds of collecting what has expired.
+const sweepEvery = 5 * time.Second
+
+// write is the writer: the one goroutine that changes the file. It ends when the queue is closed and
+// empty.
+func (s *Store) write() {
+	defer close(s.written)
+	sweep := time.NewTicker(sweepEvery)
+	defer sweep.Stop()
+	lag := time.NewTimer(s.options.FailureLag)
+	defer lag.Stop()
+	lagging := false // lag runs for changes that no group has taken yet
+	overdue := false // it has run out
+	var ops []op
+	for {
+		var sum load
+		ops, sum = s.queue.take(ops[:0], s.options.MaxGroupEntries, s.options.MaxGroupBytes)
+		if len(ops) > 0 || overdue {
+			err := s.writeGroup(ops, sum)
+			clear(ops)
+			lagging, overdue = false, overdue && err == nil && !s.changes.empty()
+			continue
+		}
+		if s.queue.drained() {
+			s.writeLast()
+			return
+		}
+		if !lagging && !s.changes.empty() {
+			lagging = true
+			lag.Reset(s.options.FailureLag)
+		}
+		select {
+		case <-s.queue.wake:
+		case <-lag.C:
+			overdue = !s.changes.empty()
+		case <-sweep.C:
+			s.sweep()
+		}
+	}
+}
+
+// writeLast writes the failures that came in while the store was being closed.
+func (s *Store) writeLast() {
+	for !s.changes.empty() {
+		if err := s.writeGroup(nil, load{}); err != nil {
+			return
+		}
+	}
+}
+
+// writeGroup makes one group durable and answers everyone in it.
+func (s *Store) writeGroup(ops []op, sum load) error {
+	g := &group{store: s, ops: ops, load: sum, now: s.now(), wall: s.clock.Wall()}
+	err := s.stopped()
+	if err == nil {
+		g.changed = s.changes.take(s.options.MaxGroupEntries)
+		g.history = s.collectHistory(g.changed)
+		for _, o := range ops {
+			o.prepare(g)
+		}
+		if s.options.hooks.beforeWrite != nil && len(ops) > 0 {
+			s.options.hooks.beforeWrite()
+		}
+		err = s.commitGroup(g)
+	}
+	if err == nil {
+		s.setHead(g.head)
+		g.publish()
+	} else {
+		s.changes.giveBack(g.changed)
+	}
+	for _, o := range ops {
+		o.finish(err)
+	}
+	return err
+}
+
+// commitGroup writes the group. If the mapped file may have to grow, nobody can read meanwhile: bbolt
+// waits for all readers before it maps the file anew, and the snapshot is one.
+func (s *Store) commitGroup(g *group) error {
+	s.snap.mu.Lock()
+	room := false
+	if tx := s.snap.tx; tx != nil {
+		s.mapping.grown(tx)
+		room = tx.Size()+s.mapping.bound(g, tx.Size()) < s.mapping.known
+	}
+	if !room {
+		s.snap.closeLocked(nil)
+		defer s.snap.mu.Unlock()
+	} else {
+		s.snap.mu.Unlock()
+	}
+	id, err := s.transact(g)
+	if err != nil {
+		err = s.classify(id, err)
+		if !room {
+			s.readAgain(err)
+		}
+		return err
+	}
+	renew := s.snap.renew
+	if !room {
+		renew = s.snap.renewLocked
+	}
+	if err := renew(s.db); err != nil {
+		s.stop(err) // the group is durable all the same
+		return nil
+	}
+	return nil
+}
+
+// readAgain opens the snapshot after a failed write for which it was closed. After a fail stop it stays
+// closed: what could be seen might not be durable.
+func (s *Store) readAgain(failed error) {
+	if stopped := s.stopped(); stopped != nil {
+		s.snap.closeLocked(stopped)
+		return
+	}
+	if err := s.snap.renewLocked(s.db); err != nil {
+		s.stop(errors.Join(failed, err))
+	}
+}
+
+// transact runs one bbolt transaction. It returns the transaction's ID, or 0 if it never came to
+// committing.
+func (s *Store) transact(g *group) (id int, err error) {
+	var tx *bolt.Tx
+	err = guarded("write", func() error {
+		if tx, err = s.db.Begin(true); err != nil {
+			return err
+		}
+		g.tx, g.head = tx, s.loadHead()
+		g.head.clock = g.now
+		if err := g.apply(); err != nil {
+			return err
+		}
+		id = tx.ID()
+		if hook := s.options.hooks.beforeCommit; hook != nil {
+			if err := hook(); err != nil {
+				return err
+			}
+		}
+		if err := tx.Commit(); err != nil {
+			return err
+		}
+		if hook := s.options.hooks.afterCommit; hook != nil {
+			return hook()
+		}
+		return nil
+	})
+	if err != nil && tx != nil {
+		// After a failed Commit the transaction is closed and this does nothing; after a panic it is not.
+		_ = guarded("roll back", tx.Rollback)
+	}
+	return id, err
+}
+
+// classify finds out what a failed write means, while nothing is let in.
+//
+// If the file still shows an older transaction, the meta page was not written: known not to be stored, and
+// work goes on. Otherwise nobody knows what is on the disk, since the kernel may have dropped the pages
+// that it could not write: fail stop.
+func (s *Store) classify(id int, failed error) error {
+	s.pause(fmt.Errorf("%w: a write has failed: %w", onefold.ErrUnavailable, failed))
+	if errors.Is(failed, onefold.ErrDamaged) {
+		s.stop(failed)
+		if id == 0 {
+			return failed // nothing was committed
+		}
+		return fmt.Errorf("%w: %w", onefold.ErrUnknown, failed)
+	}
+	seen := -1
+	err := guarded("look after a failed write", func() error {
+		if id == 0 {
+			return nil // never came to committing
+		}
+		tx, err := s.db.Begin(false)
+		if err != nil {
+			return err
+		}
+		seen = tx.ID()
+		return tx.Rollback()
+	})
+	if err == nil && seen < id {
+		s.resume()
+		return notStored(failed)
+	}
+	s.stop(fmt.Errorf("%w: a write may be half on the disk; close the store and open it again: %w", onefold.ErrDamaged, failed))
+	return fmt.Errorf("%w: the write failed at its end: %w", onefold.ErrUnknown, failed)
+}
+
+// notStored names the error of a write of which nothing is stored.
+func notStored(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, errQuota) || errors.Is(err, bolterrors.ErrMaxSizeReached) {
+		return fmt.Errorf("%w: free space on the disk: %w", onefold.ErrFull, err)
+	}
+	return fmt.Errorf("%w: %w", onefold.ErrUnavailable, err)
+}
