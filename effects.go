@@ -183,7 +183,7 @@ func (fx *Effects) write(w Write) {
 func (fx *Effects) Publish(subject string, v any) {
 	payload, err := encode(v)
 	if err != nil {
-		fx.Fail(fmt.Errorf("%w: publish to %q: %v", ErrInvalid, subject, err))
+		fx.Fail(fmt.Errorf("%w: publish to %q: %w", ErrInvalid, subject, err))
 		return
 	}
 	fx.Emit(Effect{Kind: KindMessage, Target: subject, Payload: payload})
@@ -222,7 +222,7 @@ func (fx *Effects) Emit(e Effect) {
 func (fx *Effects) Result(v any) {
 	data, err := encode(v)
 	if err != nil {
-		fx.Fail(fmt.Errorf("%w: result: %v", ErrInvalid, err))
+		fx.Fail(fmt.Errorf("%w: result: %w", ErrInvalid, err))
 		return
 	}
 	fx.mu.Lock()

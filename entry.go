@@ -6,11 +6,11 @@ import "time"
 type Outcome uint8
 
 const (
-	// Succeeded: the handler returned nil and its effects are in the entry.
+	// Succeeded says that the handler returned nil and its effects are in the entry.
 	Succeeded Outcome = iota + 1
-	// DeadLettered: the message was given up; the entry's effects are its dead letter.
+	// DeadLettered says that the message was given up; the entry's effects are its dead letter.
 	DeadLettered
-	// ParkedUnknown: a run was cut short and the handler's policy forbids another; a person decides.
+	// ParkedUnknown says that a run was cut short and the handler's policy forbids another; a person decides.
 	ParkedUnknown
 )
 

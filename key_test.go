@@ -71,9 +71,9 @@ func TestFingerprintsConflictOnlyWithinAVersion(t *testing.T) {
 
 func ExampleKey_IdempotencyKey() {
 	k := onefold.Key{Scope: "ORDERS/billing", ID: "order-7"}
-	fmt.Println(k.IdempotencyKey("charge") == k.IdempotencyKey("charge"))
-	fmt.Println(k.IdempotencyKey("charge") == k.IdempotencyKey("refund"))
+	fmt.Println(k.IdempotencyKey("charge"))
+	fmt.Println(k.IdempotencyKey("refund"))
 	// Output:
-	// true
-	// false
+	// fc5c5dadc76f4effd0a39213ca4a85ff
+	// ade729f6fd1b0f2c47076375d00faa7e
 }

@@ -41,7 +41,7 @@ func Run(ctx context.Context, parts ...Part) error {
 		case <-first:
 		}
 	}
-	var errs []error
+	errs := make([]error, 0, len(all))
 	for _, r := range all {
 		r.stop()
 		<-r.done

@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -58,12 +59,12 @@ func run(ctx context.Context) error {
 }
 
 // work is the part that a service of yours would contain.
-func work(ctx context.Context, js jetstream.JetStream, dir string, w *world) error {
+func work(ctx context.Context, js jetstream.JetStream, dir string, w *world) (err error) {
 	st, err := boltstore.Open(dir, nil)
 	if err != nil {
 		return err
 	}
-	defer st.Close(context.WithoutCancel(ctx))
+	defer func() { err = errors.Join(err, st.Close(context.WithoutCancel(ctx))) }()
 
 	c, err := consumer.New(js, st, consumer.Config{
 		Stream: w.orders, Name: durable,

@@ -141,7 +141,7 @@ func benchRows(b *testing.B, s onefold.Store) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	for first := 0; first < b.N; first += batchSize {
 		last := min(first+batchSize, b.N)
 		if err := commitMany(s, &h, first, last, true); err != nil {
