@@ -100,6 +100,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// part names the consumer in a StateEvent.
+func (c Config) part() string { return "consumer " + c.Stream + "/" + c.Name }
+
 func setDefault[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {

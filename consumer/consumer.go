@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/onefold-go/onefold"
@@ -56,11 +58,15 @@ func New(js jetstream.JetStream, st onefold.Store, cfg Config) (*Consumer, error
 // ErrConsumerNotFound, ErrStreamNotFound), the connection was closed for good
 // (jetstream.ErrConnectionClosed), the configuration does not fit what the server has
 // ([onefold.ErrInvalid]), [ErrScopeInUse], or [ErrHandlersRunning]. Unreachable servers and full or
-// unavailable stores do not end it: it stops pulling and goes on when they are back.
+// unavailable stores do not end it: it waits for them to start, stops pulling while they are away, and goes
+// on when they are back.
 //
 // Run may be called again after it has returned.
 func (c *Consumer) Run(ctx context.Context) error {
-	s, err := c.open(ctx)
+	s, err := c.openPatiently(ctx)
+	if ctx.Err() != nil && s == nil {
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("consumer %s on stream %s: %w", c.cfg.Name, c.cfg.Stream, err)
 	}
@@ -68,4 +74,49 @@ func (c *Consumer) Run(ctx context.Context) error {
 		return fmt.Errorf("consumer %s on stream %s: %w", c.cfg.Name, c.cfg.Stream, err)
 	}
 	return nil
+}
+
+// openTimeout bounds one attempt to open a session, so that a request lost in a broken connection is made
+// again. It is long enough for a cluster that is busy electing leaders.
+const openTimeout = 15 * time.Second
+
+// openPatiently opens a session as soon as server and store can be reached. The observer is told what is
+// waited for.
+func (c *Consumer) openPatiently(ctx context.Context) (*session, error) {
+	waiting := false
+	tell := func(err error) {
+		if !waiting && c.cfg.Observer.State != nil {
+			c.cfg.Observer.State(onefold.StateEvent{At: c.cfg.Clock.Wall(), Part: c.cfg.part(), From: stateNew, To: stateOpening, Err: err})
+		}
+		waiting = true
+	}
+	if !c.js.Conn().IsConnected() {
+		tell(nats.ErrDisconnected)
+	}
+	retry := storeBackOff()
+	for {
+		attempt, cancel := context.WithTimeout(ctx, openTimeout)
+		s, err := c.open(attempt)
+		cancel()
+		if err == nil || !passing(err) {
+			return s, err
+		}
+		tell(err)
+		if !sleep(ctx, retry.NextBackOff()) {
+			return nil, err
+		}
+	}
+}
+
+// passing reports whether err may be over when what failed is tried again.
+func passing(err error) bool {
+	for _, p := range []error{
+		context.DeadlineExceeded, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrDisconnected,
+		nats.ErrReconnectBufExceeded, onefold.ErrUnavailable, onefold.ErrFull,
+	} {
+		if errors.Is(err, p) {
+			return true
+		}
+	}
+	return false
 }

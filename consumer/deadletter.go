@@ -3,6 +3,8 @@ package consumer
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,8 +31,8 @@ const (
 	HeaderDeadEarlier  = "Onefold-Dead-Earlier-Error" // reason of the attempt before the last
 	HeaderDeadOriginal = "Onefold-Original-"
 
-	// HeaderDeadPart is "1/2" or "2/2" when message and facts do not fit into one: the first part has the
-	// facts as headers and the original headers as a JSON object in its body, the second the body.
+	// HeaderDeadPart is "1/2", "2/2" and so on when message and facts do not fit into one: the first part has
+	// the facts as headers and the original headers as a JSON object in its body, the others the body in order.
 	HeaderDeadPart = "Onefold-Dead-Part"
 )
 
@@ -57,14 +59,31 @@ func (l deadLetter) entry(own onefold.Key, f onefold.Fingerprint, subject string
 	if len(originals)+headerBytes(facts) > maxPayload {
 		originals = originals[:0]
 	}
-	facts[HeaderDeadPart] = []string{"1/2"}
-	body := onefold.Header{HeaderDeadPart: {"2/2"}, HeaderDeadSequence: facts[HeaderDeadSequence], HeaderDeadStream: facts[HeaderDeadStream]}
-	e.Effects = []onefold.Effect{
-		l.effect(own, 0, subject, facts, originals),
-		l.effect(own, 1, subject, body, l.msg.Data),
-	}
+	e.Effects = l.parts(own, subject, facts, originals, maxPayload)
 	return e
 }
+
+// parts are the effects of a dead letter that is too large for one message: the facts, then the body in as
+// many pieces as it takes.
+func (l deadLetter) parts(own onefold.Key, subject string, facts onefold.Header, originals []byte, maxPayload int) []onefold.Effect {
+	header := func() onefold.Header {
+		return onefold.Header{HeaderDeadSequence: facts[HeaderDeadSequence], HeaderDeadStream: facts[HeaderDeadStream]}
+	}
+	room := max(1, maxPayload-headerBytes(header())-len(HeaderDeadPart)-maxPartBytes)
+	pieces := slices.Collect(slices.Chunk(l.msg.Data, room))
+	all := len(pieces) + 1
+	facts[HeaderDeadPart] = []string{fmt.Sprintf("1/%d", all)}
+	effects := []onefold.Effect{l.effect(own, 0, subject, facts, originals)}
+	for i, piece := range pieces {
+		h := header()
+		h[HeaderDeadPart] = []string{fmt.Sprintf("%d/%d", i+2, all)}
+		effects = append(effects, l.effect(own, i+1, subject, h, piece))
+	}
+	return effects
+}
+
+// maxPartBytes is more than the number of a part takes in a header.
+const maxPartBytes = 32
 
 func (l deadLetter) effect(own onefold.Key, index int, subject string, h onefold.Header, body []byte) onefold.Effect {
 	return onefold.Effect{ID: own.EffectID(index), Kind: onefold.KindMessage, Target: subject, Header: h, Payload: body}

@@ -18,6 +18,7 @@ type stage uint32
 const (
 	stageQueued   stage = iota // waits for a worker; may be given back
 	stageClaiming              // a worker asks the store; may be given back
+	stageTaken                 // for a moment: the goroutine that took it fills it in, nobody else may look
 	stageRunning               // the handler runs
 	stageHandled               // the handler has returned; the outcome is on its way into the store
 	stageSettling              // its dead letter is committed and not sent yet
@@ -45,9 +46,11 @@ type delivery struct {
 
 	attempt   int
 	history   onefold.History
-	fx        onefold.Effects
+	first     onefold.Effects  // of the first run, kept here to save an allocation
+	fx        *onefold.Effects // of the present run
 	commit    onefold.Commit
-	conflicts int
+	repeated  bool // the commit was tried before and its outcome was not known
+	conflicts int  // reruns so far
 
 	followers []*delivery // guarded by the registry
 }

@@ -23,6 +23,9 @@ func ensureConsumer(ctx context.Context, js jetstream.JetStream, cfg Config, f f
 		}
 		return c, nil
 	}
+	if errors.Is(err, jetstream.ErrNotPullConsumer) {
+		return nil, fmt.Errorf("adopt consumer %s on stream %s: %w: it is a push consumer; use another name", cfg.Name, cfg.Stream, onefold.ErrInvalid)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("look up consumer %s on stream %s: %w", cfg.Name, cfg.Stream, err)
 	}
@@ -31,6 +34,9 @@ func ensureConsumer(ctx context.Context, js jetstream.JetStream, cfg Config, f f
 		return nil, fmt.Errorf("adopt consumer %s on stream %s: %w", cfg.Name, cfg.Stream, err)
 	}
 	wanted := managed(found, cfg)
+	if err := checkWanted(wanted); err != nil {
+		return nil, fmt.Errorf("adopt consumer %s on stream %s: %w", cfg.Name, cfg.Stream, err)
+	}
 	if sameManaged(found, wanted) {
 		return c, nil
 	}
@@ -93,12 +99,32 @@ func checkAdopted(c jetstream.ConsumerConfig) error {
 		return fmt.Errorf("%w: AckPolicy is %v; it must be explicit and cannot be changed, use another name", onefold.ErrInvalid, c.AckPolicy)
 	case c.Durable == "":
 		return fmt.Errorf("%w: it is ephemeral; use another name", onefold.ErrInvalid)
-	case c.DeliverSubject != "":
-		return fmt.Errorf("%w: it is a push consumer; use another name", onefold.ErrInvalid)
 	case len(c.PriorityGroups) > 0:
 		return fmt.Errorf("%w: it has priority groups %v, which are not supported; use another name", onefold.ErrInvalid, c.PriorityGroups)
 	}
 	return nil
+}
+
+// checkWanted refuses settings of an adopted consumer that we leave as they are and cannot work with.
+func checkWanted(c jetstream.ConsumerConfig) error {
+	switch {
+	case c.AckWait < minAckWait:
+		return fmt.Errorf("%w: AckWait is %v; below %v messages come again before they can be answered, set Config.AckWait",
+			onefold.ErrInvalid, c.AckWait, minAckWait)
+	case c.MaxRequestExpires > 0 && c.MaxRequestExpires < jetstream.DefaultExpires:
+		return fmt.Errorf("%w: MaxRequestExpires is %v; the server would refuse our pulls of %v, raise it or leave it unset",
+			onefold.ErrInvalid, c.MaxRequestExpires, jetstream.DefaultExpires)
+	}
+	return nil
+}
+
+// pullLimit is how many messages may be asked for and unanswered at once; 0: as many as we like.
+func pullLimit(c jetstream.ConsumerConfig) int {
+	limit := max(c.MaxAckPending, 0) // the server's -1 is "no limit"
+	if c.MaxRequestBatch > 0 && (limit == 0 || c.MaxRequestBatch < limit) {
+		limit = c.MaxRequestBatch
+	}
+	return limit
 }
 
 // ensureDeadLetters makes sure that a stream captures the dead-letter subject, and that it keeps what it

@@ -10,24 +10,32 @@ type fifo[T any] struct {
 	items   []T
 	head    int
 	closed  bool
-	waiting int
+	readers int // that have not been told of the end
+	waiting int // readers that are blocked
 }
 
-func newFifo[T any]() *fifo[T] {
-	q := &fifo[T]{}
+// newFifo returns a fifo for that many reading goroutines.
+func newFifo[T any](readers int) *fifo[T] {
+	q := &fifo[T]{readers: readers}
 	q.ready.L = &q.mu
 	return q
 }
 
-// push adds one item. Pushing to a closed fifo is allowed: readers get what is left before they stop.
-func (q *fifo[T]) push(item T) {
+// push adds one item and reports whether a reader will take it. A closed fifo still takes items as long as
+// a reader is busy, because a reader pushes to its own fifo too; after that it takes none.
+func (q *fifo[T]) push(item T) bool {
 	q.mu.Lock()
+	if q.closed && q.readers <= 0 {
+		q.mu.Unlock()
+		return false
+	}
 	q.items = append(q.items, item)
 	wake := q.waiting > 0
 	q.mu.Unlock()
 	if wake {
 		q.ready.Signal()
 	}
+	return true
 }
 
 // await blocks until there is an item, and reports false when the fifo is closed and empty.
@@ -35,6 +43,7 @@ func (q *fifo[T]) push(item T) {
 func (q *fifo[T]) await() bool {
 	for q.head == len(q.items) {
 		if q.closed {
+			q.readers--
 			return false
 		}
 		q.waiting++

@@ -28,6 +28,8 @@ func dutyOf(s stage, now, received, progressed, renewed time.Duration, r heartbe
 	switch s {
 	case stageQueued, stageClaiming:
 		return duty{giveBack: now-received >= r.ackWait/2}
+	case stageTaken:
+		return duty{}
 	case stageRunning, stageHandled:
 		return duty{
 			progress: now-max(received, progressed) >= r.ackWait/3,

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/onefold-go/onefold"
 )
 
@@ -29,6 +27,8 @@ func (s *session) keepAlive(ctx context.Context) {
 				gaveBack++
 			}
 		}
+		// The server is told first: a store that does not answer must not cost us the messages.
+		s.renewAll(all)
 		clear(all)
 		if gaveBack > 0 {
 			s.pull.shrink()
@@ -47,18 +47,13 @@ func (s *session) keep(h held) bool {
 		s.giveBackAll(append(s.reg.remove(d), d), giveBackDelay(s.beat.ackWait))
 		return true
 	}
-	if owed.renew && d.claim != nil {
-		if s.renew(d, at) {
-			d.renewed = now
-		}
-	}
 	if owed.progress && d.at() != stageEnded {
 		// Lost signals are made up for by the next one: the server's patience is three of them.
 		_ = d.ack.InProgress()
 		d.progressed = now
 	}
 	for _, f := range h.followers {
-		if now-max(f.received, f.progressed) >= s.beat.ackWait/3 {
+		if f.at() != stageEnded && now-max(f.received, f.progressed) >= s.beat.ackWait/3 {
 			_ = f.ack.InProgress()
 			f.progressed = now
 		}
@@ -66,21 +61,30 @@ func (s *session) keep(h held) bool {
 	return false
 }
 
-// renew extends the claim. If it is lost while the handler runs, the handler is told to stop, whatever it
-// still returns is refused, and the message may run elsewhere from now on.
-func (s *session) renew(d *delivery, at stage) bool {
+// renewAll extends the claims that are due. All calls share the time until the next look.
+func (s *session) renewAll(all []held) {
 	ctx, cancel := context.WithTimeout(s.ops, s.beat.tick())
 	defer cancel()
-	err := s.st.Renew(ctx, d.claim, s.cfg.Lease)
-	if errors.Is(err, onefold.ErrLost) && at == stageRunning && d.move(stageRunning, stageEnded) {
-		d.cancel()
-		if s.obs.Lost != nil {
-			e := s.event(d)
-			e.Class, e.Err = onefold.ClassLost, err
-			s.obs.Lost(e)
+	for _, h := range all {
+		at, now := h.at(), s.clock.Mono()
+		if dutyOf(at, now, h.received, h.progressed, h.renewed, s.beat).renew && h.claim != nil {
+			if s.renew(ctx, h.delivery) {
+				h.renewed = now
+			}
 		}
-		s.giveBackAll(s.reg.remove(d), giveBackDelay(s.beat.ackWait))
-		s.pull.end(1)
+	}
+}
+
+// renew extends the claim. If it is lost while the handler runs, the handler is told to stop, whatever it
+// still returns is refused, and the message may run elsewhere from now on.
+func (s *session) renew(ctx context.Context, d *delivery) bool {
+	err := s.st.Renew(ctx, d.claim, s.cfg.Lease)
+	if errors.Is(err, onefold.ErrLost) && d.move(stageRunning, stageEnded) {
+		d.cancel()
+		followers := s.reg.remove(d)
+		s.tellLost(d, err)
+		s.pull.end()
+		s.giveBackAll(followers, giveBackDelay(s.beat.ackWait))
 	}
 	return err == nil
 }
@@ -113,10 +117,10 @@ func (s *session) moveFloor(ctx context.Context, samples []sample) {
 	ctx, cancel := context.WithTimeout(ctx, floorTimeout)
 	defer cancel()
 	info, err := s.consumer.Info(ctx)
-	if errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
-		s.fail(err)
-	}
 	if err != nil {
+		if fatalPullError(err) {
+			s.fail(err)
+		}
 		return
 	}
 	s.errors.Store(0)

@@ -18,9 +18,12 @@ type prefetch struct {
 	meanBytes   float64       // mean body; 0: not known yet
 }
 
-// startPrefetch is the first target: enough to keep the workers busy while the rate is learnt.
+// startPrefetch is the first target: enough to keep the workers busy while the rate is learnt. limit is
+// what the server allows; 0: anything.
 func startPrefetch(concurrency, limit int, ackWait time.Duration) prefetch {
-	limit = min(limit, maxPrefetch)
+	if limit <= 0 || limit > maxPrefetch {
+		limit = maxPrefetch
+	}
 	return prefetch{target: min(2*concurrency, limit), concurrency: concurrency, max: limit, ackWait: ackWait}
 }
 

@@ -1,8 +1,6 @@
 package consumer
 
 import (
-	"context"
-	"errors"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -24,6 +22,7 @@ import (
 //	finish  [acked]      tell the server
 //
 // receive runs on the client's goroutine, claim and handle on a worker, commit and finish on a committer.
+// answer.go is how a delivery ends, trouble.go what happens while the store does not answer.
 
 // receive takes one delivery from the client. It never blocks.
 func (s *session) receive(m jetstream.Msg) {
@@ -41,7 +40,6 @@ func (s *session) receive(m jetstream.Msg) {
 	}
 	if s.floor.Load().covers(d.msg.Sequence, d.msg.Time) {
 		s.ackDuplicate(d)
-		s.pull.end(1)
 		return
 	}
 	s.identify(d)
@@ -102,13 +100,17 @@ func recoverAs(err *error) {
 func (s *session) admit(d *delivery) {
 	switch a, held := s.reg.add(d); a {
 	case arrivalNew:
-		s.work.push(d)
+		if !s.work.push(d) {
+			s.giveBackAll(append(s.release(d), d), 0)
+		}
 	case arrivalFollows:
 		if s.obs.Followed != nil {
 			s.obs.Followed(s.event(d))
 		}
 	case arrivalRepeats:
 		s.drop(d, nil)
+	case arrivalCrowds:
+		s.giveBack(d, giveBackDelay(s.beat.ackWait))
 	case arrivalConflicts:
 		s.rejectAs(d, rejectMismatch(held, d.fingerprint))
 	}
@@ -129,8 +131,11 @@ func (s *session) claim(w *worker, d *delivery) bool {
 		return false // the heartbeat has given it back
 	}
 	if stale(s.clock.Mono(), d.received, s.beat) {
-		s.giveBackAll(s.release(d), 0)
-		s.drop(d, nil)
+		if d.move(stageClaiming, stageEnded) {
+			followers := s.reg.remove(d)
+			s.drop(d, nil)
+			s.giveBackAll(followers, 0)
+		}
 		return false
 	}
 	if d.reject != nil {
@@ -158,46 +163,24 @@ func (s *session) claim(w *worker, d *delivery) bool {
 
 // granted takes over the claim, unless the delivery was given back while the store decided.
 func (s *session) granted(w *worker, d *delivery, g onefold.Grant) bool {
-	d.claim, d.history, d.attempt = g.Claim, g.History, g.History.Failures+1
-	d.cancel = w.context(s.handlers)
-	if !d.move(stageClaiming, stageRunning) {
-		s.unclaim(d, onefold.Failure{Reason: "given back before it ran"})
+	if !d.move(stageClaiming, stageTaken) {
+		// If this fails the claim ends with its lease.
+		_ = s.unclaim(g.Claim, onefold.Failure{Reason: "given back before it ran"})
 		return false
 	}
-	return true
-}
-
-// begin asks the store until it answers, the delivery is taken back, or the consumer ends.
-func (s *session) begin(d *delivery) (onefold.Grant, bool) {
-	request := onefold.Request{Key: d.key, Fingerprint: d.fingerprint, Lease: s.cfg.Lease, Holder: s.holder()}
-	var retry *backoff.ExponentialBackOff
-	for {
-		grant, err := s.st.Begin(s.ops, request)
-		switch {
-		case err == nil:
-			s.storeWorks()
-			return grant, true
-		case errors.Is(err, onefold.ErrDamaged), errors.Is(err, onefold.ErrClosed):
-			s.fail(err)
-			return grant, false
-		case errors.Is(err, onefold.ErrInvalid), errors.Is(err, onefold.ErrTooLarge):
-			s.reroute(d, &rejection{class: onefold.ClassPermanent, reason: err.Error()})
-			return grant, false
-		}
-		s.storeFails(err)
-		if retry == nil {
-			retry = storeBackOff()
-		}
-		if !s.sleep(retry.NextBackOff()) || d.at() != stageClaiming {
-			return grant, false
-		}
+	d.claim, d.history, d.attempt = g.Claim, g.History, g.History.Failures+1
+	if d.history.First.IsZero() {
+		d.history.First = s.clock.Wall()
 	}
+	d.cancel = w.context(s.handlers)
+	d.set(stageRunning)
+	return true
 }
 
 // reroute takes d out of the registry and admits it again as a message that cannot run. Copies that
 // waited for it are judged by themselves when they come again.
 func (s *session) reroute(d *delivery, r *rejection) {
-	if !d.move(stageClaiming, stageQueued) {
+	if !d.move(stageClaiming, stageTaken) {
 		return
 	}
 	s.giveBackAll(s.reg.remove(d), giveBackDelay(s.beat.ackWait))
@@ -215,10 +198,7 @@ func (s *session) repeat(d *delivery, r *onefold.Record) {
 	}
 	followers := s.release(d)
 	s.ackDuplicate(d)
-	for _, f := range followers {
-		s.ackDuplicate(f)
-	}
-	s.pull.end(1 + len(followers))
+	s.ackFollowers(followers)
 }
 
 // busy brings a message again when the run that holds its key may have ended. That run is not one of this
@@ -240,13 +220,16 @@ func (s *session) mismatch(d *delivery, g onefold.Grant) {
 
 // handle runs the handler and acts on how it ended.
 func (s *session) handle(w *worker, d *delivery) {
-	d.fx = onefold.Effects{}
+	// A goroutine that an earlier run has left behind may still hold that run's effects: a rerun gets its own.
+	if d.fx = &d.first; d.conflicts > 0 {
+		d.fx = new(onefold.Effects)
+	}
 	d.fx.Init(onefold.RunInfo{Key: d.key, Attempt: d.attempt, Token: d.claim.Token, First: d.history.First, Limits: s.limits}, s.st)
 	if s.obs.Claimed != nil {
 		s.obs.Claimed(s.event(d))
 	}
 	w.began, w.running = s.clock.Mono(), d
-	err := w.call.Do(func() error { return s.cfg.Handler(w.ctx, &d.msg, &d.fx) })
+	err := w.call.Do(func() error { return s.cfg.Handler(w.ctx, &d.msg, d.fx) })
 	w.running = nil
 	s.handled(w, d, err)
 }
@@ -272,17 +255,19 @@ func (s *session) handled(w *worker, d *delivery, err error) {
 		s.hand(d, entry)
 		return
 	}
-	s.act(d, v)
+	s.act(d, v, err)
 }
 
 // hand gives an entry to the committers. The worker takes its next message meanwhile.
 func (s *session) hand(d *delivery, entry onefold.Entry) {
 	d.commit = onefold.Commit{Claim: d.claim, Entry: entry}
-	s.commits.push(d)
+	if !s.commits.push(d) {
+		s.abandon(d, ErrHandlersRunning) // its handler has returned after the consumer has stopped
+	}
 }
 
 // act carries out a verdict.
-func (s *session) act(d *delivery, v verdict) {
+func (s *session) act(d *delivery, v verdict, err error) {
 	switch v.do {
 	case actFinish:
 		s.finish(d)
@@ -293,7 +278,7 @@ func (s *session) act(d *delivery, v verdict) {
 	case actRerun:
 		s.rerun(d)
 	case actAbandon:
-		s.abandon(d)
+		s.abandon(d, err)
 	}
 }
 
@@ -315,7 +300,7 @@ func (s *session) commit(batch []*delivery) {
 		if retry == nil {
 			retry = storeBackOff()
 		}
-		if !s.sleep(retry.NextBackOff()) {
+		if !sleep(s.ops, retry.NextBackOff()) {
 			return // the consumer has ended: unanswered messages come again and are decided by the store
 		}
 	}
@@ -333,67 +318,39 @@ func (s *session) committed(batch []*delivery, whole error) (again []*delivery) 
 		v := afterCommit(err, gaveUp, runState{attempt: d.attempt, seed: d.seed()}, s.rule)
 		switch v.do {
 		case actRepeat:
+			d.repeated = true
 			trouble, again = err, append(again, d)
 		case actFail:
 			s.fail(err)
 		default:
-			s.act(d, v)
+			s.act(d, v, err)
 		}
 	}
 	if trouble != nil {
-		s.storeFails(trouble)
-	} else if len(batch) > 0 && whole == nil {
-		s.storeWorks()
+		s.storeFails(callCommit, trouble)
+	} else if whole == nil {
+		s.storeWorks(callCommit)
 	}
 	return again
 }
 
 // finish answers a message whose outcome is durable.
 func (s *session) finish(d *delivery) {
-	if s.obs.Committed != nil {
-		s.obs.Committed(s.event(d))
-	}
-	if d.commit.Entry.Outcome == onefold.DeadLettered {
-		if s.obs.DeadLettered != nil {
+	gaveUp := d.commit.Entry.Outcome == onefold.DeadLettered
+	// What an earlier delivery of a rejected message has stored is told of once.
+	if d.commit.Existing == nil || d.repeated {
+		if s.obs.Committed != nil {
+			s.obs.Committed(s.event(d))
+		}
+		if gaveUp && s.obs.DeadLettered != nil {
 			s.obs.DeadLettered(s.event(d))
 		}
+	}
+	if gaveUp {
 		s.settle(d)
 		return
 	}
 	s.ackAll(d)
-}
-
-// settle acks a dead letter when the relay has sent it: until then its only safe copy is the stream's.
-func (s *session) settle(d *delivery) {
-	d.set(stageSettling)
-	s.background.Go(func() {
-		if _, err := s.st.Wait(s.waits, d.key); err != nil {
-			s.giveBackAll(append(s.release(d), d), 0)
-			return
-		}
-		s.ackAll(d)
-	})
-}
-
-// ackAll acks d and the copies that waited for it.
-func (s *session) ackAll(d *delivery) {
-	followers := s.release(d)
-	s.answer(d, d.ack.Ack())
-	if s.obs.Acked != nil {
-		s.obs.Acked(s.event(d))
-	}
-	for _, f := range followers {
-		s.ackDuplicate(f)
-	}
-	s.pull.end(1 + len(followers))
-}
-
-// ackDuplicate acks a delivery whose work is done by another.
-func (s *session) ackDuplicate(d *delivery) {
-	s.answer(d, d.ack.Ack())
-	if s.obs.Duplicate != nil {
-		s.obs.Duplicate(s.event(d))
-	}
 }
 
 // commitDeadLetter commits a dead letter in place of the message's effects.
@@ -414,151 +371,13 @@ func (s *session) rerun(d *delivery) {
 		s.retryLater(d, verdict{class: onefold.ClassConflict, delay: s.rule.min, reason: onefold.ErrConflict.Error()})
 		return
 	}
-	s.work.push(d)
+	if !s.work.push(d) {
+		s.retryLater(d, verdict{class: onefold.ClassConflict, reason: onefold.ErrConflict.Error()})
+	}
 }
 
 // resume takes up a delivery whose handler has to run again on the claim it has.
-func (s *session) resume(w *worker, d *delivery) bool {
+func (s *session) resume(w *worker, d *delivery) {
 	d.cancel = w.context(s.handlers)
-	return d.move(stageHandled, stageRunning)
-}
-
-// retryLater gives the claim up and has the message come again. Nothing is answered if the claim is not
-// ours any more: the answer would settle somebody else's delivery.
-func (s *session) retryLater(d *delivery, v verdict) {
-	if d.claim != nil && !s.unclaim(d, onefold.Failure{Reason: v.reason, Counted: v.counted}) {
-		s.abandon(d)
-		return
-	}
-	followers := s.release(d)
-	if s.obs.Retried != nil {
-		e := s.event(d)
-		e.Delay, e.Class, e.Err = v.delay, v.class, errors.New(v.reason)
-		s.obs.Retried(e)
-	}
-	s.answer(d, nak(d, v.delay))
-	for _, f := range followers {
-		s.answer(f, nak(f, v.delay))
-	}
-	s.pull.end(1 + len(followers))
-}
-
-// unclaim releases the claim and reports whether it was ours.
-func (s *session) unclaim(d *delivery, f onefold.Failure) bool {
-	return s.st.Release(s.ops, d.claim, f) == nil
-}
-
-// abandon forgets a delivery without an answer: its claim has ended, and whoever holds it now answers.
-// Copies that waited for it come again and are decided by the store.
-func (s *session) abandon(d *delivery) {
-	if d.at() == stageEnded {
-		return // the heartbeat has done it when it found the claim lost
-	}
-	if s.obs.Lost != nil {
-		e := s.event(d)
-		e.Class, e.Err = onefold.ClassLost, onefold.ErrLost
-		s.obs.Lost(e)
-	}
-	followers := s.release(d)
-	s.giveBackAll(followers, giveBackDelay(s.beat.ackWait))
-	s.pull.end(1)
-}
-
-// giveBack has the server hand the message to whoever can start it.
-func (s *session) giveBack(d *delivery, delay time.Duration) {
-	d.set(stageEnded)
-	s.answer(d, nak(d, delay))
-	if s.obs.GivenBack != nil {
-		e := s.event(d)
-		e.Delay = delay
-		s.obs.GivenBack(e)
-	}
-	s.pull.end(1)
-}
-
-func (s *session) giveBackAll(ds []*delivery, delay time.Duration) {
-	for _, d := range ds {
-		s.giveBack(d, delay)
-	}
-}
-
-// drop forgets a delivery without an answer.
-func (s *session) drop(d *delivery, err error) {
-	d.set(stageEnded)
-	if s.obs.Dropped != nil {
-		e := s.event(d)
-		e.Err = err
-		s.obs.Dropped(e)
-	}
-	s.pull.end(1)
-}
-
-// release ends d's stay in the registry and returns the copies that waited for it.
-func (s *session) release(d *delivery) []*delivery {
-	d.set(stageEnded)
-	return s.reg.remove(d)
-}
-
-// nak has the message come again, no sooner than after delay.
-func nak(d *delivery, delay time.Duration) error {
-	if delay <= 0 {
-		return d.ack.Nak()
-	}
-	return d.ack.NakWithDelay(delay)
-}
-
-// answer notes an answer that could not be sent. The message then comes again and the store answers it:
-// losing an answer costs a delivery and nothing else.
-func (s *session) answer(d *delivery, err error) {
-	if err == nil || s.obs.Dropped == nil {
-		return
-	}
-	e := s.event(d)
-	e.Class, e.Err = onefold.ClassUnavailable, err
-	s.obs.Dropped(e)
-}
-
-// storeBackOff paces what is repeated until the store answers.
-func storeBackOff() *backoff.ExponentialBackOff {
-	return backoff.NewExponentialBackOff(backoff.WithInitialInterval(10*time.Millisecond),
-		backoff.WithMaxInterval(time.Second), backoff.WithMaxElapsedTime(0))
-}
-
-// sleep waits for d and reports false if the consumer ends first.
-func (s *session) sleep(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-s.ops.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
-
-// worker is what one worker goroutine keeps between messages.
-type worker struct {
-	ctx     context.Context
-	stop    context.CancelFunc
-	call    safecall.Call
-	began   time.Duration
-	running *delivery // while its handler runs
-}
-
-// context returns the cancel function of the context that the next handler gets. One context serves many
-// messages, because making one for each costs more than handling a small message; it is replaced once it
-// has been cancelled.
-func (w *worker) context(parent context.Context) context.CancelFunc {
-	if w.ctx == nil || w.ctx.Err() != nil {
-		w.ctx, w.stop = context.WithCancel(parent)
-	}
-	return w.stop
-}
-
-// discardContext gives up a context whose cancel function may still be called by the heartbeat.
-func (w *worker) discardContext() {
-	if w.stop != nil {
-		w.stop()
-	}
-	w.ctx, w.stop = nil, nil
+	d.set(stageRunning)
 }

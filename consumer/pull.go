@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/onefold-go/onefold"
@@ -23,11 +24,12 @@ type puller struct {
 
 	wake chan struct{} // holds a token when run has something to look at
 
+	open map[*window]struct{} // run's own
+
 	mu      sync.Mutex
 	fetch   prefetch
-	asked   int // asked for and not arrived
-	held    int // arrived and not ended
-	open    map[*window]struct{}
+	asked   int  // asked for and not arrived
+	held    int  // arrived and not ended
 	paused  bool // ask for nothing; guarded by mu
 	closing bool // close what is open
 	ended   int  // since measured
@@ -36,8 +38,8 @@ type puller struct {
 
 // window is one Consume call.
 type window struct {
-	left int // messages still to come; guarded by the puller
-	stop jetstream.ConsumeContext
+	left int                      // messages still to come; guarded by the puller
+	stop jetstream.ConsumeContext // run's own
 }
 
 func newPuller(c jetstream.Consumer, f prefetch, clock onefold.Clock, arrive func(jetstream.Msg), trouble func(error)) *puller {
@@ -60,12 +62,13 @@ func (p *puller) run(ctx context.Context) {
 		if p.wantsClose() {
 			p.closeOpen()
 		}
-		if err := p.refill(); err == nil {
+		err := p.refill()
+		p.forgetEnded()
+		if err == nil {
 			retry.Reset()
 			continue
-		} else {
-			p.trouble(err)
 		}
+		p.trouble(err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(retry.NextBackOff()):
@@ -99,20 +102,43 @@ func (p *puller) refill() error {
 	p.asked += n
 	p.mu.Unlock()
 
-	stop, err := p.consumer.Consume(func(m jetstream.Msg) { p.arrived(w, m) },
-		jetstream.PullMaxMessages(n), jetstream.StopAfter(n), jetstream.ConsumeErrHandler(
+	var err error
+	w.stop, err = p.consumer.Consume(func(m jetstream.Msg) { p.arrived(w, m) },
+		jetstream.PullMaxMessages(n), jetstream.StopAfter(n), jetstream.PullHeartbeat(pullHeartbeat), jetstream.ConsumeErrHandler(
 			func(_ jetstream.ConsumeContext, err error) { p.trouble(err) }))
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if err != nil {
+		p.mu.Lock()
 		p.asked -= w.left
+		p.mu.Unlock()
 		return err
 	}
-	if w.left > 0 {
-		w.stop = stop
-		p.open[w] = struct{}{}
-	}
+	p.open[w] = struct{}{}
 	return nil
+}
+
+// pullHeartbeat is how often the server tells that it still knows of a pull. After twice this time without
+// a word the client asks anew; after a restart of the server that is how long messages may wait.
+const pullHeartbeat = 2 * time.Second
+
+// forgetEnded lets go of the windows that have ended by themselves, once none of their messages is on its
+// way to us any more.
+func (p *puller) forgetEnded() {
+	for w := range p.open {
+		select {
+		case <-w.stop.Closed():
+			delete(p.open, w)
+			p.giveUp(w)
+		default:
+		}
+	}
+}
+
+// giveUp expects no more messages of w.
+func (p *puller) giveUp(w *window) {
+	p.mu.Lock()
+	p.asked -= w.left
+	w.left = 0
+	p.mu.Unlock()
 }
 
 // learn folds what ended since the last refill into the rate and grows the target. The caller holds mu.
@@ -128,21 +154,21 @@ func (p *puller) learn() {
 // arrived takes one message of a window.
 func (p *puller) arrived(w *window, m jetstream.Msg) {
 	p.mu.Lock()
-	p.asked--
 	p.held++
-	if w.left--; w.left == 0 {
-		delete(p.open, w)
+	if w.left > 0 { // a client that has asked twice may get more than the window is for
+		w.left--
+		p.asked--
 	}
 	p.fetch.meanBytes += (float64(len(m.Data())) - p.fetch.meanBytes) / 64
 	p.mu.Unlock()
 	p.arrive(m)
 }
 
-// end says that n messages are held no more.
-func (p *puller) end(n int) {
+// end says that one message is held no more.
+func (p *puller) end() {
 	p.mu.Lock()
-	p.held -= n
-	p.ended += n
+	p.held--
+	p.ended++
 	wanted := !p.paused && p.fetch.missing(p.asked+p.held) > 0
 	p.mu.Unlock()
 	if wanted {
@@ -184,28 +210,20 @@ func (p *puller) wantsClose() bool {
 func (p *puller) closeOpen() {
 	p.mu.Lock()
 	p.closing = false
-	open := make([]*window, 0, len(p.open))
-	for w := range p.open {
-		open = append(open, w)
-	}
 	p.mu.Unlock()
-	for _, w := range open {
+	for w := range p.open {
 		w.stop.Drain()
 	}
-	for _, w := range open {
+	for w := range p.open {
 		<-w.stop.Closed()
+		p.giveUp(w)
 	}
-	p.mu.Lock()
-	for _, w := range open {
-		p.asked -= w.left
-		delete(p.open, w)
-	}
-	p.mu.Unlock()
+	clear(p.open)
 }
 
 // fatalPullError reports whether err ends consumption for good.
 func fatalPullError(err error) bool {
-	return errors.Is(err, jetstream.ErrConnectionClosed) || errors.Is(err, jetstream.ErrConsumerDeleted) ||
+	return errors.Is(err, jetstream.ErrConnectionClosed) || errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, jetstream.ErrConsumerDeleted) ||
 		errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) ||
 		errors.Is(err, jetstream.ErrBadRequest)
 }

@@ -19,6 +19,10 @@ func newRegistry() *registry {
 	return &registry{byKey: make(map[onefold.Key]*delivery)}
 }
 
+// maxFollowers bounds the copies that wait for one run. They are searched for each further copy, and each
+// takes a place that another message could have.
+const maxFollowers = 256
+
 // arrival is what a registry says to a new delivery.
 type arrival uint8
 
@@ -27,6 +31,7 @@ const (
 	arrivalFollows                      // another copy runs: it will be answered with that one
 	arrivalRepeats                      // the same stream message is held already: answer nothing
 	arrivalConflicts                    // its key is held by another payload
+	arrivalCrowds                       // too many copies wait already
 )
 
 // add enters d. On arrivalConflicts, held is the fingerprint that holds the key.
@@ -50,6 +55,9 @@ func (r *registry) add(d *delivery) (a arrival, held onefold.Fingerprint) {
 		if sameMessage(f, d) {
 			return arrivalRepeats, held
 		}
+	}
+	if len(first.followers) >= maxFollowers {
+		return arrivalCrowds, held
 	}
 	first.followers = append(first.followers, d)
 	return arrivalFollows, held

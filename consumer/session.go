@@ -33,13 +33,16 @@ type session struct {
 	commits *fifo[*delivery] // from the workers to the committers
 	floor   atomic.Pointer[floor]
 
-	process  uint64        // with attempts: who holds a claim
-	attempts atomic.Uint64 // of claims
-	draining atomic.Bool   // shutting down: give back what arrives
-	troubled atomic.Bool   // the store does not answer
-	errors   atomic.Int64  // of the pulls, since the server last answered
-	state    atomic.Value  // string; for StateEvent
-	failed   chan error    // the first reason that ends the session
+	scope    *onefold.Claim // see holdScope
+	process  uint64         // with attempts: who holds a claim
+	attempts atomic.Uint64  // of claims
+	draining atomic.Bool    // shutting down: give back what arrives
+	errors   atomic.Int64   // of the pulls, since the server last answered
+	failed   chan error     // the first reason that ends the session
+	trouble  trouble
+
+	stateMu sync.Mutex // orders the events of State
+	state   string
 
 	handlers context.Context // ends running handlers
 	ops      context.Context // ends calls of the store
@@ -64,7 +67,7 @@ func (c *Consumer) open(ctx context.Context) (*session, error) {
 	info := stream.CachedInfo()
 	s := &session{cfg: cfg, st: c.st, js: c.js, obs: *cfg.Observer, clock: cfg.Clock,
 		rule: retryRule{maxAttempts: cfg.MaxAttempts, min: cfg.RetryMin, max: cfg.RetryMax},
-		reg:  newRegistry(), work: newFifo[*delivery](), commits: newFifo[*delivery](), failed: make(chan error, 1)}
+		reg:  newRegistry(), work: newFifo[*delivery](cfg.Concurrency), commits: newFifo[*delivery](committerCount), failed: make(chan error, 1)}
 	s.limits = onefold.Limits{MaxPayload: int(c.js.Conn().MaxPayload()), MaxEntry: c.st.Info().MaxEntry}
 	if need := s.limits.MaxPayload + 2*onefold.MaxHeaderBytes; s.limits.MaxEntry > 0 && s.limits.MaxEntry < need {
 		return nil, fmt.Errorf("%w: the store's MaxEntry is %d and the server's max_payload %d: a dead letter could not be stored; raise MaxEntry to %d",
@@ -84,20 +87,19 @@ func (c *Consumer) open(ctx context.Context) (*session, error) {
 	}
 	found := s.consumer.CachedInfo().Config
 	s.beat = heartbeatRule{ackWait: found.AckWait, lease: cfg.Lease}
-	s.pull = newPuller(s.consumer, startPrefetch(cfg.Concurrency, found.MaxAckPending, found.AckWait), s.clock, s.receive, s.pullTrouble)
+	s.pull = newPuller(s.consumer, startPrefetch(cfg.Concurrency, pullLimit(found), found.AckWait), s.clock, s.receive, s.pullTrouble)
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails since Go 1.24
 	s.process = binary.LittleEndian.Uint64(random[:])
-	s.state.Store("new")
+	s.state = stateNew
+	if s.scope, err = s.holdScope(ctx); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
 // run starts the goroutines, waits for the end, and ends them in the order of a message's life.
 func (s *session) run(ctx context.Context) error {
-	scope, err := s.holdScope(ctx)
-	if err != nil {
-		return err
-	}
 	values := context.WithoutCancel(ctx)
 	var endHandlers, endOps, endWaits context.CancelFunc
 	s.handlers, endHandlers = context.WithCancel(values)
@@ -116,9 +118,10 @@ func (s *session) run(ctx context.Context) error {
 	var pullers, keepers sync.WaitGroup
 	keepers.Go(func() { s.keepAlive(keeping) })
 	keepers.Go(func() { s.watchFloor(keeping) })
-	keepers.Go(func() { s.keepScope(keeping, scope) })
+	keepers.Go(func() { s.keepScope(keeping, s.scope) })
+	keepers.Go(func() { s.probeStore(keeping) })
 	pullers.Go(func() { s.pull.run(pulling) })
-	s.become("running", nil)
+	s.become(stateRunning, nil)
 
 	var cause error
 	select {
@@ -126,7 +129,7 @@ func (s *session) run(ctx context.Context) error {
 	case cause = <-s.failed:
 	}
 
-	s.become("draining", cause)
+	s.become(stateDraining, cause)
 	s.draining.Store(true)
 	endPulling()
 	pullers.Wait()
@@ -140,56 +143,12 @@ func (s *session) run(ctx context.Context) error {
 	s.flush(values)
 	endKeeping()
 	keepers.Wait()
-	s.releaseScope(values, scope)
-	s.become("stopped", cause)
+	s.releaseScope(values, s.scope)
+	s.become(stateStopped, cause)
 	if !idle {
 		cause = errors.Join(cause, fmt.Errorf("%w (%v)", ErrHandlersRunning, s.cfg.ShutdownTimeout))
 	}
 	return cause
-}
-
-// worker carries messages through claim and handle until there are none left.
-func (s *session) worker() {
-	var w worker
-	defer func() {
-		if w.stop != nil {
-			w.stop()
-		}
-		if d := w.running; d != nil {
-			// The handler has called runtime.Goexit, which is about to end this goroutine: its message has
-			// failed, and another worker takes its place.
-			s.handled(&w, d, w.call.Err())
-			s.workers.Go(s.worker)
-		}
-	}()
-	for {
-		d, ok := s.work.pop()
-		if !ok {
-			return
-		}
-		ready := false
-		if d.claim != nil {
-			ready = s.resume(&w, d)
-		} else {
-			ready = s.claim(&w, d)
-		}
-		if ready {
-			s.handle(&w, d)
-		}
-	}
-}
-
-// committer carries messages through commit and finish until there are none left.
-func (s *session) committer() {
-	var batch []*delivery
-	for {
-		batch = s.commits.popAll(batch[:0])
-		if len(batch) == 0 {
-			return
-		}
-		s.commit(batch)
-		clear(batch)
-	}
 }
 
 // giveBackQueued hands everything that has not started to other processes.
@@ -258,21 +217,6 @@ func (s *session) fail(err error) {
 	}
 }
 
-// storeFails stops pulling until the store answers again.
-func (s *session) storeFails(err error) {
-	if !s.troubled.Swap(true) {
-		s.pull.pause(true)
-		s.become("waiting for the store", err)
-	}
-}
-
-func (s *session) storeWorks() {
-	if s.troubled.Load() && s.troubled.Swap(false) {
-		s.pull.pause(false)
-		s.become("running", nil)
-	}
-}
-
 // pullTrouble sorts what the client reports of its pulls.
 func (s *session) pullTrouble(err error) {
 	s.errors.Add(1)
@@ -281,11 +225,27 @@ func (s *session) pullTrouble(err error) {
 	}
 }
 
-// become tells the observer of a new state.
+// The states of a consumer, for StateEvent.
+const (
+	stateNew      = "new"
+	stateOpening  = "waiting to start"
+	stateRunning  = "running"
+	stateWaiting  = "waiting for the store"
+	stateDraining = "draining"
+	stateStopped  = "stopped"
+)
+
+// become tells the observer of a new state. Once draining, a consumer can only stop.
 func (s *session) become(state string, err error) {
-	old := s.state.Swap(state).(string)
-	if old != state && s.obs.State != nil {
-		s.obs.State(onefold.StateEvent{At: s.clock.Wall(), Part: "consumer " + s.cfg.Stream + "/" + s.cfg.Name, From: old, To: state, Err: err})
+	s.stateMu.Lock()
+	defer s.stateMu.Unlock()
+	old := s.state
+	if old == state || (old == stateDraining && state != stateStopped) {
+		return
+	}
+	s.state = state
+	if s.obs.State != nil {
+		s.obs.State(onefold.StateEvent{At: s.clock.Wall(), Part: s.cfg.part(), From: old, To: state, Err: err})
 	}
 }
 

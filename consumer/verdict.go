@@ -1,7 +1,6 @@
 package consumer
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -55,7 +54,8 @@ func afterRun(err error, s runState, r retryRule) verdict {
 		return verdict{do: actAbandon, class: onefold.ClassLost}
 	case err == nil:
 		return verdict{do: actCommit}
-	case s.stopping && errors.Is(err, context.Canceled):
+	case s.stopping && !onefold.IsPermanent(err):
+		// Whatever the handler makes of its cancelled context is not the message's fault.
 		return verdict{do: actRetry, class: onefold.ClassHandler, reason: "consumer stopped during the run"}
 	case errors.Is(err, onefold.ErrConflict):
 		return verdict{do: actRerun, class: onefold.ClassConflict}
@@ -101,19 +101,27 @@ func afterCommit(err error, gaveUp bool, s runState, r retryRule) verdict {
 		return verdict{do: actRepeat, class: onefold.ClassUnknown}
 	case errors.Is(err, onefold.ErrDamaged), errors.Is(err, onefold.ErrClosed):
 		return verdict{do: actFail, class: onefold.ClassUnavailable}
-	case errors.Is(err, onefold.ErrUnavailable), errors.Is(err, onefold.ErrFull), errors.Is(err, onefold.ErrBusy):
-		return verdict{do: actRepeat, class: onefold.ClassUnavailable}
+	case errors.Is(err, onefold.ErrBusy):
+		return verdict{do: actRetry, class: onefold.ClassConflict, delay: r.min, reason: err.Error()}
 	case errors.Is(err, onefold.ErrLost), errors.Is(err, onefold.ErrMismatch):
 		return verdict{do: actAbandon, class: onefold.ClassLost}
 	case errors.Is(err, onefold.ErrConflict):
 		return verdict{do: actRerun, class: onefold.ClassConflict}
 	case errors.Is(err, onefold.ErrRejected):
 		return afterFailure(err, onefold.ClassHandler, s, r)
+	case !refused(err):
+		// Unavailable, full, an ended context, or an error that the contract does not name: nothing says that
+		// the entry cannot be stored, so it is tried until something does.
+		return verdict{do: actRepeat, class: onefold.ClassUnavailable}
 	case gaveUp:
 		return verdict{do: actRetry, class: onefold.ClassPermanent, delay: r.max, reason: "dead letter refused by the store: " + err.Error()}
 	}
-	// What is left (too large, unsupported, invalid) the same entry will always meet.
 	return verdict{do: actDeadLetter, class: onefold.ClassPermanent, reason: err.Error()}
+}
+
+// refused reports whether the store will never take such an entry.
+func refused(err error) bool {
+	return errors.Is(err, onefold.ErrTooLarge) || errors.Is(err, onefold.ErrUnsupported) || errors.Is(err, onefold.ErrInvalid)
 }
 
 // retryDelay grows from r.min by doubling, up to r.max, and is shortened by up to a fifth so that messages

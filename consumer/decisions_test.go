@@ -1,0 +1,157 @@
+package consumer
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestThePrefetchGrowsWithTheRateAndStaysWithinEveryLimit(t *testing.T) {
+	base := prefetch{target: 16, concurrency: 8, max: 10_000, ackWait: 30 * time.Second}
+	for name, c := range map[string]struct {
+		change func(*prefetch)
+		want   int
+	}{
+		"it stays while the rate is not known":            {func(*prefetch) {}, 16},
+		"it doubles for fast handlers":                    {func(p *prefetch) { p.rate = 100_000 }, 32},
+		"it takes no more than a quarter of AckWait ends": {func(p *prefetch) { p.rate, p.ackWait = 4, time.Second }, 9},
+		"it never falls below the workers":                {func(p *prefetch) { p.rate, p.target = 0.001, 8 }, 8},
+		"the server's limit holds":                        {func(p *prefetch) { p.rate, p.max = 1e6, 20 }, 20},
+		"the server's limit wins over the workers":        {func(p *prefetch) { p.rate, p.max = 1e6, 3 }, 3},
+		"large bodies take memory":                        {func(p *prefetch) { p.rate, p.meanBytes = 1e6, 4<<20 }, 8},
+		"one message is always asked for":                 {func(p *prefetch) { p.rate, p.meanBytes = 1e6, 1<<30 }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := base
+			c.change(&p)
+			assert.Equal(t, c.want, p.grown())
+		})
+	}
+}
+
+func TestThePrefetchStartsWithTwoMessagesForEachWorker(t *testing.T) {
+	assert.Equal(t, 16, startPrefetch(8, 1000, time.Second).target)
+	assert.Equal(t, 5, startPrefetch(8, 5, time.Second).target)
+	unlimited := startPrefetch(8, 0, time.Second)
+	assert.Equal(t, 16, unlimited.target)
+	assert.Equal(t, maxPrefetch, unlimited.max)
+	assert.Equal(t, maxPrefetch, startPrefetch(8, 1<<20, time.Second).max)
+	assert.Equal(t, 8, unlimited.shrunk())
+	assert.Equal(t, 5, startPrefetch(8, 5, time.Second).shrunk())
+}
+
+func TestTheServersLimitsBoundOnePull(t *testing.T) {
+	assert.Equal(t, 0, pullLimit(jetstream.ConsumerConfig{MaxAckPending: -1}))
+	assert.Equal(t, 100, pullLimit(jetstream.ConsumerConfig{MaxAckPending: 100}))
+	assert.Equal(t, 7, pullLimit(jetstream.ConsumerConfig{MaxAckPending: 100, MaxRequestBatch: 7}))
+	assert.Equal(t, 7, pullLimit(jetstream.ConsumerConfig{MaxAckPending: -1, MaxRequestBatch: 7}))
+	assert.Equal(t, 100, pullLimit(jetstream.ConsumerConfig{MaxAckPending: 100, MaxRequestBatch: 700}))
+}
+
+func TestMoreIsAskedForOnceHalfOfTheTargetHasEnded(t *testing.T) {
+	p := prefetch{target: 100, concurrency: 8}
+	for held, want := range map[int]int{0: 100, 50: 50, 51: 0, 100: 0, 120: 0} {
+		assert.Equal(t, want, p.missing(held), "held %d", held)
+	}
+	small := prefetch{target: 8, concurrency: 8}
+	assert.Equal(t, 1, small.missing(7), "an idle worker is never left waiting")
+	assert.Equal(t, 0, small.missing(8))
+	assert.Equal(t, 1, prefetch{target: 1, concurrency: 8}.missing(0))
+	assert.InDelta(t, 100, smoothed(0, 100), 0)
+	assert.InDelta(t, 125, smoothed(100, 200), 0)
+}
+
+func TestTheHeartbeatOwesWhatTheStageAndTheTimesSay(t *testing.T) {
+	r := heartbeatRule{ackWait: 12 * time.Second, lease: 6 * time.Second}
+	for name, c := range map[string]struct {
+		stage                              stage
+		now, received, progressed, renewed time.Duration
+		want                               duty
+	}{
+		"a queued one is left alone":             {stageQueued, 5 * time.Second, 0, 0, 0, duty{}},
+		"half of AckWait gives it back":          {stageQueued, 6 * time.Second, 0, 0, 0, duty{giveBack: true}},
+		"so it does while the store is asked":    {stageClaiming, 6 * time.Second, 0, 0, 0, duty{giveBack: true}},
+		"what was just taken is left alone":      {stageTaken, time.Hour, 0, 0, 0, duty{}},
+		"a fresh run owes nothing":               {stageRunning, time.Second, 0, 0, 0, duty{}},
+		"a third of the lease renews":            {stageRunning, 2 * time.Second, 0, 0, 0, duty{renew: true}},
+		"a third of AckWait tells the server":    {stageRunning, 4 * time.Second, 0, 0, 3 * time.Second, duty{progress: true}},
+		"both":                                   {stageHandled, 4 * time.Second, 0, 0, 0, duty{progress: true, renew: true}},
+		"the last signal counts":                 {stageHandled, 40 * time.Second, 0, 39 * time.Second, 39 * time.Second, duty{}},
+		"a committed dead letter has no claim":   {stageSettling, 4 * time.Second, 0, 0, 0, duty{progress: true}},
+		"what has ended owes nothing":            {stageEnded, time.Hour, 0, 0, 0, duty{}},
+		"a run is never given back, however old": {stageRunning, time.Hour, 0, time.Hour, time.Hour, duty{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, c.want, dutyOf(c.stage, c.now, c.received, c.progressed, c.renewed, r))
+		})
+	}
+}
+
+func TestTheHeartbeatFitsIntoAThirdOfEitherPatience(t *testing.T) {
+	for _, r := range []heartbeatRule{{minAckWait, minLease}, {30 * time.Second, 30 * time.Second}, {time.Hour, minLease}, {minAckWait, time.Hour}} {
+		assert.Less(t, r.tick(), min(r.ackWait, r.lease)/3)
+		assert.Less(t, giveBackDelay(r.ackWait), r.ackWait/2)
+	}
+	r := heartbeatRule{ackWait: 10 * time.Second}
+	assert.False(t, stale(8*time.Second, 0, r))
+	assert.True(t, stale(9*time.Second, 0, r), "before the server may have handed it to another")
+}
+
+func TestAFloorCoversWhatWasStoredNoLaterThanItsMessage(t *testing.T) {
+	at := time.Unix(1000, 0)
+	f := floor{At: sample{Sequence: 10, Time: at.UnixNano()}}
+	assert.True(t, f.covers(10, at))
+	assert.True(t, f.covers(1, at.Add(-time.Hour)))
+	assert.False(t, f.covers(11, at))
+	assert.False(t, f.covers(5, at.Add(time.Nanosecond)), "a position that is used again by a stream that lost its tail")
+	assert.False(t, floor{}.covers(1, at))
+}
+
+func TestAFloorHoldsForOneLifeOfTheStreamAndNeverAboveItsEnd(t *testing.T) {
+	f := floor{Created: 5, At: sample{Sequence: 10, Time: 100}, Seen: 20}
+	assert.Equal(t, f, f.fit(5, 30))
+	assert.Equal(t, floor{Created: 6}, f.fit(6, 30))
+	assert.Equal(t, floor{Created: 5, At: sample{Sequence: 7, Time: 100}, Seen: 7}, f.fit(5, 7))
+}
+
+func TestAFloorMovesToTheHighestSampleBelowTheServersFloorAndNeverBack(t *testing.T) {
+	seen := []sample{{Sequence: 12, Time: 120}, {Sequence: 15, Time: 150}, {Sequence: 18, Time: 180}}
+	f := floor{At: sample{Sequence: 10, Time: 100}}
+	assert.Equal(t, floor{At: sample{Sequence: 15, Time: 150}, Seen: 18}, f.advance(17, seen))
+	assert.Equal(t, sample{Sequence: 10, Time: 100}, f.advance(11, seen).At)
+	assert.Equal(t, sample{Sequence: 18, Time: 180}, f.advance(99, seen).At)
+	assert.Equal(t, sample{Sequence: 50, Time: 1}, floor{At: sample{Sequence: 50, Time: 1}}.advance(99, seen).At)
+	assert.Equal(t, f.At, f.advance(99, []sample{{Sequence: 12, Time: 90}}).At, "the stored time does not fall")
+}
+
+func TestSamplesAreKeptUntilTheFloorHasPassedThem(t *testing.T) {
+	f := floor{At: sample{Sequence: 5}}
+	s := keepSamples(nil, sample{Sequence: 5}, f)
+	assert.Empty(t, s)
+	s = keepSamples(s, sample{Sequence: 7}, f)
+	s = keepSamples(s, sample{Sequence: 7}, f)
+	s = keepSamples(s, sample{Sequence: 9}, f)
+	assert.Equal(t, []sample{{Sequence: 7}, {Sequence: 9}}, s)
+	f.At.Sequence = 7
+	assert.Equal(t, []sample{{Sequence: 9}}, keepSamples(s, sample{Sequence: 9}, f))
+	for i := range uint64(1000) {
+		s = keepSamples(s, sample{Sequence: 10 + i}, f)
+	}
+	assert.Len(t, s, maxSamples)
+	assert.EqualValues(t, 1009, s[len(s)-1].Sequence)
+}
+
+func TestAFloorComesBackFromItsStoredForm(t *testing.T) {
+	f := floor{Created: 1, At: sample{Sequence: 2, Time: 3}, Seen: 4}
+	got, err := decodeFloor(f.encode())
+	require.NoError(t, err)
+	assert.Equal(t, f, got)
+	got, err = decodeFloor(nil)
+	require.NoError(t, err)
+	assert.Zero(t, got)
+	_, err = decodeFloor([]byte("{"))
+	require.Error(t, err)
+}

@@ -1,0 +1,17 @@
+package consumer
+
+import "context"
+
+// Open and Start let tests look into one session; together they are Run.
+func (c *Consumer) Open(ctx context.Context) (*session, error) { return c.open(ctx) }
+func (s *session) Start(ctx context.Context) error             { return s.run(ctx) }
+
+// Counts are what the puller and the registry hold: all 0 once a session has ended.
+func (s *session) Counts() (asked, held, keys int) {
+	s.pull.mu.Lock()
+	defer s.pull.mu.Unlock()
+	return s.pull.asked, s.pull.held, s.reg.size()
+}
+
+// Floor is the stream position below which everything is settled.
+func (s *session) Floor() uint64 { return s.floor.Load().At.Sequence }
