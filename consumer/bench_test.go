@@ -17,7 +17,7 @@ import (
 )
 
 // benchMessages is how many messages one measurement takes.
-const benchMessages = 100_000
+const benchMessages = 200_000
 
 // benchPull is the pull size of the bare loop: the largest prefetch of the consumer.
 const benchPull = 8192
@@ -54,12 +54,14 @@ func publishBench(b *testing.B, js jetstream.JetStream, copies int) {
 	for i := range benchMessages {
 		body := make([]byte, 256)
 		copy(body, fmt.Sprintf("message %d", i/copies))
-		m := &nats.Msg{Subject: "bench", Data: body, Header: nats.Header{onefold.HeaderID: {fmt.Sprintf("order-%016d", i/copies)}}}
+		m := &nats.Msg{Subject: "bench", Data: body, Header: nats.Header{onefold.HeaderID: {benchID(i / copies)}}}
 		_, err := js.PublishMsgAsync(m)
 		require.NoError(b, err)
 	}
 	<-js.PublishAsyncComplete()
 }
+
+func benchID(i int) string { return fmt.Sprintf("order-%016d", i) }
 
 func benchConfig(name string) jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{Durable: name, AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: consumer.DefaultMaxAckPending}
