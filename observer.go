@@ -6,7 +6,8 @@ import "time"
 // serve several parts. The functions are called synchronously and from several goroutines; a slow one
 // slows the work. They must not call back into the part.
 //
-// The first eight name the crash points of docs/guarantees.md, in the order of a message's life.
+// The first eight name the crash points of docs/guarantees.md, in the order of a message's life. Each delivery
+// that is Received ends with exactly one of Acked, Duplicate, Retried, GivenBack, Dropped and Lost.
 type Observer struct {
 	Received  func(DeliveryEvent) // [received] a delivery has arrived
 	Claimed   func(DeliveryEvent) // [claimed] the handler is about to run
@@ -86,6 +87,6 @@ type StateEvent struct {
 	At   time.Time
 	Part string // "consumer ORDERS/billing", "relay"
 	From string
-	To   string
-	Err  error
+	To   string // "waiting to start", "running", "waiting for the store", "draining", "stopped"; a relay: "running", "waiting", "stopped"
+	Err  error  // why
 }
