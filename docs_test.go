@@ -30,6 +30,7 @@ var defaults = map[string]any{
 	"onefold.MaxSubjectBytes":          onefold.MaxSubjectBytes,
 	"onefold.MaxStateKeyBytes":         onefold.MaxStateKeyBytes,
 	"onefold.MaxReasonBytes":           onefold.MaxReasonBytes,
+	"onefold.MaxStackBytes":            onefold.MaxStackBytes,
 	"consumer.DefaultConcurrency":      consumer.DefaultConcurrency,
 	"consumer.DefaultMaxAttempts":      consumer.DefaultMaxAttempts,
 	"consumer.DefaultRetryMin":         consumer.DefaultRetryMin,

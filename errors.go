@@ -2,6 +2,7 @@ package onefold
 
 import (
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -76,4 +77,25 @@ func RetryDelay(err error) (time.Duration, bool) {
 		return r.delay, true
 	}
 	return 0, false
+}
+
+// ErrGoexit reports that a handler ended its goroutine by runtime.Goexit, as t.FailNow does.
+var ErrGoexit = errors.New("handler called runtime.Goexit")
+
+// MaxStackBytes is how much of a stack a PanicError keeps.
+const MaxStackBytes = 8 << 10
+
+// PanicError is the panic of a handler as an error. If the panic value is an error, it is unwrapped.
+type PanicError struct {
+	Value any    // what panic was called with
+	Stack []byte // of the panicking goroutine, at most MaxStackBytes, cut at its outer end
+}
+
+// Error names the panic value. The stack is not part of it.
+func (e *PanicError) Error() string { return fmt.Sprintf("handler panicked: %v", e.Value) }
+
+// Unwrap returns the panic value if it is an error, else nil.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
 }

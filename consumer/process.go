@@ -8,7 +8,6 @@ import (
 
 	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/dedupe"
-	"github.com/onefold-go/onefold/internal/safecall"
 )
 
 // This file is one message's life, top to bottom. The names in brackets are the crash points of
@@ -92,7 +91,7 @@ func (s *session) digest(m *onefold.Message) (f onefold.Fingerprint, err error) 
 
 func recoverAs(err *error) {
 	if v := recover(); v != nil {
-		*err = &safecall.PanicError{Value: v}
+		*err = &onefold.PanicError{Value: v}
 	}
 }
 

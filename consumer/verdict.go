@@ -7,7 +7,6 @@ import (
 
 	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/dedupe"
-	"github.com/onefold-go/onefold/internal/safecall"
 )
 
 // action is what follows from how a stage ended.
@@ -81,9 +80,9 @@ func afterFailure(err error, class onefold.Class, s runState, r retryRule) verdi
 
 // classOf sorts an error of a handler run.
 func classOf(err error) onefold.Class {
-	var panicked *safecall.PanicError
+	var panicked *onefold.PanicError
 	switch {
-	case errors.As(err, &panicked), errors.Is(err, safecall.ErrGoexit):
+	case errors.As(err, &panicked), errors.Is(err, onefold.ErrGoexit):
 		return onefold.ClassPanic
 	case onefold.IsPermanent(err):
 		return onefold.ClassPermanent

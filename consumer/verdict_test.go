@@ -11,7 +11,6 @@ import (
 
 	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/dedupe"
-	"github.com/onefold-go/onefold/internal/safecall"
 )
 
 var (
@@ -44,9 +43,9 @@ func TestWhatFollowsFromARun(t *testing.T) {
 		"a chosen delay does not stretch the budget": {onefold.RetryAfter(time.Hour, errPlain), lastRun, verdict{do: actDeadLetter, class: onefold.ClassHandler, reason: "attempt 10 of 10: plain"}},
 		"the last attempt gives up":                  {errPlain, lastRun, verdict{do: actDeadLetter, class: onefold.ClassHandler, reason: "attempt 10 of 10: plain"}},
 		"more attempts than allowed give up":         {errPlain, afterOver, verdict{do: actDeadLetter, class: onefold.ClassHandler, reason: "attempt 11 of 10: plain"}},
-		"a panic with a permanent error is a panic": {&safecall.PanicError{Value: onefold.Permanent(errPlain)}, lastRun,
+		"a panic with a permanent error is a panic": {&onefold.PanicError{Value: onefold.Permanent(errPlain)}, lastRun,
 			verdict{do: actDeadLetter, class: onefold.ClassPanic, reason: "attempt 10 of 10: handler panicked: plain"}},
-		"goexit is a panic": {safecall.ErrGoexit, lastRun, verdict{do: actDeadLetter, class: onefold.ClassPanic, reason: "attempt 10 of 10: handler called runtime.Goexit"}},
+		"goexit is a panic": {onefold.ErrGoexit, lastRun, verdict{do: actDeadLetter, class: onefold.ClassPanic, reason: "attempt 10 of 10: handler called runtime.Goexit"}},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, c.want, afterRun(c.err, c.state, ruleTen)) })
 	}

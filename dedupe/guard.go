@@ -120,7 +120,7 @@ func (g *Guard) Key(id string) onefold.Key { return onefold.Key{Scope: g.options
 // not leave an unknown outcome, so it goes on for up to GuardOptions.CommitTimeout after ctx has ended. If
 // fn returns nil after ctx has ended, its effects are committed.
 //
-// Errors: the error of fn, or the first error of buffering effects; *safecall.PanicError; ErrMissingID;
+// Errors: the error of fn, or the first error of buffering effects; *onefold.PanicError; ErrMissingID;
 // *BusyError ([onefold.ErrBusy]); *MismatchError ([onefold.ErrMismatch]); [onefold.ErrConflict] after
 // DefaultConflictRuns repeats; [onefold.ErrLost] (the claim went to another, who may have committed);
 // [onefold.ErrUnknown] (no answer came before ctx ended; call Do again with the same id to learn it); and

@@ -12,7 +12,6 @@ import (
 
 	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/dedupe"
-	"github.com/onefold-go/onefold/internal/safecall"
 	"github.com/onefold-go/onefold/store/memstore"
 )
 
@@ -132,7 +131,7 @@ func TestAFailedRunStoresNothingAndCanBeRepeated(t *testing.T) {
 			func(t *testing.T, err error) { require.ErrorIs(t, err, broken) }},
 		{"panic", func(*onefold.Effects) error { panic(broken) },
 			func(t *testing.T, err error) {
-				var p *safecall.PanicError
+				var p *onefold.PanicError
 				require.ErrorAs(t, err, &p)
 				require.ErrorIs(t, err, broken)
 			}},
@@ -187,7 +186,7 @@ func TestGoexitGivesTheKeyBackAndEndsTheGoroutine(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, onefold.Granted, grant.Verdict)
 	assert.Equal(t, 1, grant.History.Failures)
-	assert.Equal(t, safecall.ErrGoexit.Error(), grant.History.LastReason)
+	assert.Equal(t, onefold.ErrGoexit.Error(), grant.History.LastReason)
 }
 
 func TestAConflictRunsAgainWithFreshEffectsOnTheSameClaim(t *testing.T) {

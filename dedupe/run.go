@@ -82,7 +82,7 @@ func (r *guarded) once(own, caller context.Context) (Result, error) {
 	defer func() {
 		if call.Goexit() {
 			_, _ = fx.Seal()
-			r.giveBack(caller, safecall.ErrGoexit)
+			r.giveBack(caller, onefold.ErrGoexit)
 		}
 	}()
 	err := call.Do(func() error { return r.fn(own, fx) })

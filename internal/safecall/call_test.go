@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/internal/safecall"
 )
 
@@ -49,11 +50,11 @@ func TestEveryWayToEndIsTold(t *testing.T) {
 			"handler panicked: assignment to entry in nil map", nil, true},
 		{"panic(nil)", func() error { panic(nil) }, //nolint:govet // the case under test
 			"handler panicked: panic called with nil argument", nil, true},
-		{"Goexit", func() error { runtime.Goexit(); return nil }, "handler called runtime.Goexit", safecall.ErrGoexit, false},
+		{"Goexit", func() error { runtime.Goexit(); return nil }, "handler called runtime.Goexit", onefold.ErrGoexit, false},
 		{"Goexit from a deferred function of a panic", func() error {
 			defer runtime.Goexit()
 			panic("overtaken")
-		}, "handler called runtime.Goexit", safecall.ErrGoexit, false},
+		}, "handler called runtime.Goexit", onefold.ErrGoexit, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -74,10 +75,10 @@ func TestEveryWayToEndIsTold(t *testing.T) {
 func TestPanicKeepsABoundedStackThatNamesTheCulprit(t *testing.T) {
 	var call safecall.Call
 	err := call.Do(func() error { return descend(1000) })
-	var p *safecall.PanicError
+	var p *onefold.PanicError
 	require.ErrorAs(t, err, &p)
 	assert.Equal(t, "bottom", p.Value)
-	assert.LessOrEqual(t, len(p.Stack), safecall.MaxStackBytes)
+	assert.LessOrEqual(t, len(p.Stack), onefold.MaxStackBytes)
 	assert.True(t, bytes.Contains(p.Stack, []byte("descend")))
 	assert.False(t, strings.Contains(err.Error(), "goroutine"), "the text has no stack")
 }

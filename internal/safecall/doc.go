@@ -15,5 +15,5 @@
 // A worker that must go on after a Goexit runs each call in a goroutine that it can replace, or lets the
 // deferred function start its successor.
 //
-// This package imports the standard library only.
+// This package imports onefold only.
 package safecall
