@@ -35,11 +35,14 @@ func checkEffect(e *Effect, limits Limits) error {
 	if e.Kind != KindMessage {
 		return fmt.Errorf("%w: Kind is %q; known kinds: %q", ErrInvalid, showID(e.Kind), KindMessage)
 	}
+	if e.Conn != "" {
+		return fmt.Errorf("%w: Conn is %q; relays have their own connection only, leave it empty", ErrInvalid, showID(e.Conn))
+	}
 	if e.Once {
 		return fmt.Errorf("%w: Once is set on a message; messages are deduped by their ID, leave it false", ErrInvalid)
 	}
 	if err := CheckSubject(e.Target); err != nil {
-		return err
+		return fmt.Errorf("Target: %w", err)
 	}
 	header, err := checkHeader(e.Header)
 	if err != nil {
@@ -112,3 +115,6 @@ func effectBytes(e *Effect) int {
 	}
 	return n
 }
+
+// writeBytes is what w adds to an entry.
+func writeBytes(w *Write) int { return len(w.Table) + len(w.Key) + len(w.Value) + 16 }

@@ -170,13 +170,16 @@ func (fx *Effects) write(w Write) {
 		_ = fx.fail(err)
 		return
 	}
-	if !fx.grow(len(w.Table) + len(w.Key) + len(w.Value) + 16) {
-		return
-	}
 	fx.entry.Writes = slices.DeleteFunc(fx.entry.Writes, func(o Write) bool {
-		return o.Table == w.Table && o.Key == w.Key
+		if o.Table != w.Table || o.Key != w.Key {
+			return false
+		}
+		fx.bytes -= writeBytes(&o)
+		return true
 	})
-	fx.entry.Writes = append(fx.entry.Writes, w)
+	if fx.grow(writeBytes(&w)) {
+		fx.entry.Writes = append(fx.entry.Writes, w)
+	}
 }
 
 // Publish asks for one message on subject. v is sent as it is if it is a []byte, else as JSON.
@@ -186,12 +189,19 @@ func (fx *Effects) Publish(subject string, v any) {
 		fx.Fail(fmt.Errorf("%w: publish to %q: %w", ErrInvalid, subject, err))
 		return
 	}
-	fx.Emit(Effect{Kind: KindMessage, Target: subject, Payload: payload})
+	fx.emit(Effect{Kind: KindMessage, Target: subject, Payload: payload})
 }
 
 // Emit asks for one effect with all its fields: headers, an ordering key, a time not to be sent before,
-// a timer name. Kind defaults to KindMessage; ID is set here and must be empty.
+// a timer name. Kind defaults to KindMessage; ID is set here and must be empty. Header and Payload are
+// copied: the caller may use them again.
 func (fx *Effects) Emit(e Effect) {
+	e.Header, e.Payload = e.Header.clone(), slices.Clone(e.Payload)
+	fx.emit(e)
+}
+
+// emit takes an effect that nobody else holds.
+func (fx *Effects) emit(e Effect) {
 	fx.mu.Lock()
 	defer fx.mu.Unlock()
 	if fx.sealed {

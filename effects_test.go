@@ -53,7 +53,7 @@ func TestWhatCanNeverLeaveIsFoundWhenItIsBuffered(t *testing.T) {
 		want string // field and value that the error names
 		is   error
 	}{
-		"empty subject":      {message(onefold.Effect{}), "subject is empty", onefold.ErrInvalid},
+		"empty subject":      {message(onefold.Effect{}), "Target: onefold: invalid argument: subject is empty", onefold.ErrInvalid},
 		"blank in subject":   {message(onefold.Effect{Target: "a b"}), `subject "a b" contains a blank`, onefold.ErrInvalid},
 		"wildcard":           {message(onefold.Effect{Target: "a.*"}), `wildcard "*"`, onefold.ErrInvalid},
 		"empty token":        {message(onefold.Effect{Target: "a..b"}), "empty token", onefold.ErrInvalid},
@@ -64,6 +64,7 @@ func TestWhatCanNeverLeaveIsFoundWhenItIsBuffered(t *testing.T) {
 		"line break":         {message(onefold.Effect{Target: "a", Header: onefold.Header{"A": {"x\r\ny"}}}), "line break", onefold.ErrInvalid},
 		"large header":       {message(onefold.Effect{Target: "a", Header: onefold.Header{"A": {strings.Repeat("x", 70_000)}}}), "Header", onefold.ErrTooLarge},
 		"large payload":      {message(onefold.Effect{Target: "a", Payload: make([]byte, onefold.DefaultMaxPayload)}), "Payload", onefold.ErrTooLarge},
+		"connection":         {message(onefold.Effect{Target: "a", Conn: "other"}), `Conn is "other"`, onefold.ErrInvalid},
 		"own ID":             {message(onefold.Effect{Target: "a", ID: "mine"}), `ID is "mine"`, onefold.ErrInvalid},
 		"unknown kind":       {message(onefold.Effect{Kind: "fax", Target: "a"}), `Kind is "fax"`, onefold.ErrInvalid},
 		"once message":       {message(onefold.Effect{Target: "a", Once: true}), "Once", onefold.ErrInvalid},
@@ -86,6 +87,28 @@ func TestWhatCanNeverLeaveIsFoundWhenItIsBuffered(t *testing.T) {
 			assert.True(t, onefold.IsPermanent(err), "no retry can help")
 		})
 	}
+}
+
+func TestWhatIsBufferedCannotBeChangedFromOutside(t *testing.T) {
+	fx := newEffects(nil)
+	header, payload, value := onefold.Header{"A": {"1"}}, []byte("x"), []byte("x")
+	fx.Emit(onefold.Effect{Target: "a", Header: header, Payload: payload})
+	fx.Publish("b", payload)
+	fx.Put("t", "k", value)
+	header["Nats-Rollup"], header["A"][0], payload[0], value[0] = []string{"all"}, "2", 'y', 'y'
+	entry, err := fx.Seal()
+	require.NoError(t, err)
+	assert.Equal(t, onefold.Header{"A": {"1"}}, entry.Effects[0].Header)
+	assert.Equal(t, "xxx", string(entry.Effects[0].Payload)+string(entry.Effects[1].Payload)+string(entry.Writes[0].Value))
+}
+
+func TestAReplacedValueCountsOnce(t *testing.T) {
+	fx := newEffects(nil)
+	for range 20 {
+		fx.Put("t", "k", make([]byte, 1<<20))
+		fx.Result(make([]byte, 1<<20))
+	}
+	assert.NoError(t, fx.Err())
 }
 
 func TestTheFirstBufferingErrorIsKept(t *testing.T) {

@@ -10,7 +10,7 @@ const (
 	Succeeded Outcome = iota + 1
 	// DeadLettered says that the message was given up; the entry's effects are its dead letter.
 	DeadLettered
-	// ParkedUnknown says that a run was cut short and the handler's policy forbids another; a person decides.
+	// ParkedUnknown is reserved. It says that a run was cut short and the handler's policy forbids another; a person decides.
 	ParkedUnknown
 )
 
@@ -78,7 +78,7 @@ const (
 type Effect struct {
 	ID        string // set by Effects; never by a handler
 	Kind      string // KindMessage
-	Conn      string // name of the connection or account it leaves through; empty: the relay's own
+	Conn      string // reserved for the name of a connection; must be empty
 	Target    string // subject of a message
 	Header    Header // may hold HeaderID if an engine set it; the transport ID is always ID
 	Payload   []byte
@@ -86,7 +86,7 @@ type Effect struct {
 	NotBefore time.Time // do not send earlier, nor later rows of its OrderKey; zero: at once
 	Timer     string    // not empty: replaces the unsent effect of the same ID, which Effects derives from Key and Timer
 	Cancel    bool      // with Timer: removes it instead
-	Once      bool      // at most once: the try is made durable before the call
+	Once      bool      // reserved for kinds that are called, at most once; a message must not set it
 }
 
 // Record is what stays of a finished key until its retention ends.

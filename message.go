@@ -2,6 +2,7 @@ package onefold
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -24,6 +25,18 @@ func (h Header) Get(name string) string {
 		return v[0]
 	}
 	return ""
+}
+
+// clone copies h and its values.
+func (h Header) clone() Header {
+	if h == nil {
+		return nil
+	}
+	c := make(Header, len(h))
+	for name, values := range h {
+		c[name] = slices.Clone(values)
+	}
+	return c
 }
 
 // Message is one delivery as a handler sees it. It has no ack methods: what the handler returns decides.

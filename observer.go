@@ -21,7 +21,7 @@ type Observer struct {
 
 	Duplicate    func(DeliveryEvent) // acked without running: the key is done
 	Followed     func(DeliveryEvent) // another copy of a running key waits for its outcome
-	Retried      func(DeliveryEvent) // failed; comes again after Delay
+	Retried      func(DeliveryEvent) // failed, held elsewhere or stopped; comes again after Delay
 	DeadLettered func(DeliveryEvent) // its dead letter is committed; acked when it is sent
 	GivenBack    func(DeliveryEvent) // not started in time or at shutdown; nak'ed
 	Dropped      func(DeliveryEvent) // not answered: a copy of what this process holds, or no longer ours
@@ -63,8 +63,9 @@ type DeliveryEvent struct {
 	Token    uint64
 	Took     time.Duration // Handled: how long the handler ran
 	Delay    time.Duration // Retried, GivenBack: until it may come again
+	Outcome  Outcome       // Duplicate, Committed, DeadLettered: how the key ended
 	Class    Class
-	Err      error
+	Err      error // for people; a panic is a *PanicError with its stack
 }
 
 // RowEvent tells of one outgoing row.

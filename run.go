@@ -3,6 +3,7 @@ package onefold
 import (
 	"context"
 	"errors"
+	"fmt"
 )
 
 // Part is something that runs until its context ends: a consumer, a relay. Run blocks. It returns nil if
@@ -15,12 +16,18 @@ type Part interface {
 // itself, the others are stopped in the order given, each one before the next: name consumers first and
 // relays last, so that what the last messages asked for still leaves.
 //
-// The result joins the errors of all parts; it is nil if all ended because ctx did.
+// The result joins the errors of all parts; it is nil if all ended because ctx did. Errors of its own:
+// [ErrInvalid] if a part is nil; nothing is run then.
 func Run(ctx context.Context, parts ...Part) error {
 	type running struct {
 		stop context.CancelFunc
 		done chan struct{}
 		err  error
+	}
+	for i, p := range parts {
+		if p == nil {
+			return fmt.Errorf("%w: Run: part %d is nil; was the error of its constructor checked?", ErrInvalid, i)
+		}
 	}
 	first := make(chan struct{}, len(parts))
 	all := make([]*running, len(parts))

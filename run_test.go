@@ -51,6 +51,27 @@ func TestRunWithoutPartsReturns(t *testing.T) {
 	require.NoError(t, onefold.Run(context.Background()))
 }
 
+func TestANilPartIsRefusedBeforeAnythingRuns(t *testing.T) {
+	ran := false
+	err := onefold.Run(context.Background(), partFunc(func(context.Context) error { ran = true; return nil }), nil)
+	require.ErrorIs(t, err, onefold.ErrInvalid)
+	assert.ErrorContains(t, err, "part 1 is nil")
+	assert.False(t, ran)
+}
+
+func TestWhatAPersonHasToKnowIsAWarning(t *testing.T) {
+	var out bytes.Buffer
+	obs := onefold.SlogObserver(slog.New(slog.NewTextHandler(&out, nil)))
+	obs.Duplicate(onefold.DeliveryEvent{Outcome: onefold.Succeeded})
+	assert.Empty(t, out.String())
+	obs.Duplicate(onefold.DeliveryEvent{Outcome: onefold.DeadLettered})
+	assert.Contains(t, out.String(), `level=WARN msg="acked as a duplicate of a dead letter"`)
+	obs.State(onefold.StateEvent{To: "waiting", Err: errors.New("disk is full")})
+	assert.Contains(t, out.String(), `level=WARN msg=state`)
+	obs.DeadLettered(onefold.DeliveryEvent{Class: onefold.ClassPanic, Err: &onefold.PanicError{Value: "boom", Stack: []byte("main.go:7")}})
+	assert.Contains(t, out.String(), "main.go:7", "a panic without its place helps nobody")
+}
+
 func TestTheSlogObserverNeverLogsAnIDRaw(t *testing.T) {
 	var out bytes.Buffer
 	obs := onefold.SlogObserver(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
@@ -92,5 +113,5 @@ func ExampleSlogObserver() {
 	obs := onefold.SlogObserver(slog.New(plain))
 	obs.State(onefold.StateEvent{Part: "relay", From: "new", To: "running"})
 	fmt.Print(out.String())
-	// Output: level=INFO msg=state part=relay from=new to=running err=<nil>
+	// Output: level=INFO msg=state part=relay from=new to=running
 }

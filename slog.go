@@ -2,12 +2,14 @@ package onefold
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 )
 
 // SlogObserver logs through l what a person wants to read: dead letters, parked rows and lost claims as
-// warnings, retries and changes of state as information, the rest at debug level. It never logs a payload,
-// and IDs only quoted and cut.
+// warnings, as is a copy of what became a dead letter earlier and a change of state that has a reason; retries
+// and other changes of state as information; the rest at debug level. A panic is logged with its stack. It
+// never logs a payload, and IDs only quoted and cut.
 func SlogObserver(l *slog.Logger) *Observer {
 	delivery := func(level slog.Level, text string) func(DeliveryEvent) {
 		return func(e DeliveryEvent) {
@@ -24,16 +26,22 @@ func SlogObserver(l *slog.Logger) *Observer {
 		}
 	}
 	return &Observer{
-		Received:     delivery(slog.LevelDebug, "received"),
-		Claimed:      delivery(slog.LevelDebug, "claimed"),
-		Handled:      delivery(slog.LevelDebug, "handled"),
-		Committed:    delivery(slog.LevelDebug, "committed"),
-		Acked:        delivery(slog.LevelDebug, "acked"),
-		Duplicate:    delivery(slog.LevelDebug, "duplicate acked"),
+		Received:  delivery(slog.LevelDebug, "received"),
+		Claimed:   delivery(slog.LevelDebug, "claimed"),
+		Handled:   delivery(slog.LevelDebug, "handled"),
+		Committed: delivery(slog.LevelDebug, "committed"),
+		Acked:     delivery(slog.LevelDebug, "acked"),
+		Duplicate: func(e DeliveryEvent) {
+			if e.Outcome == DeadLettered {
+				delivery(slog.LevelWarn, "acked as a duplicate of a dead letter")(e)
+			} else {
+				delivery(slog.LevelDebug, "duplicate acked")(e)
+			}
+		},
 		Followed:     delivery(slog.LevelDebug, "copy waits for the running one"),
 		GivenBack:    delivery(slog.LevelDebug, "given back unstarted"),
 		Dropped:      delivery(slog.LevelDebug, "delivery not answered"),
-		Retried:      delivery(slog.LevelInfo, "failed, comes again"),
+		Retried:      delivery(slog.LevelInfo, "comes again"),
 		DeadLettered: delivery(slog.LevelWarn, "dead letter"),
 		Lost:         delivery(slog.LevelWarn, "claim lost, result refused"),
 		Fetched:      row(slog.LevelDebug, "row fetched"),
@@ -42,8 +50,11 @@ func SlogObserver(l *slog.Logger) *Observer {
 		RowDelayed:   row(slog.LevelInfo, "row not sent, tried again"),
 		RowParked:    row(slog.LevelWarn, "row parked"),
 		State: func(e StateEvent) {
-			l.LogAttrs(context.Background(), slog.LevelInfo, "state",
-				slog.String("part", e.Part), slog.String("from", e.From), slog.String("to", e.To), slog.Any("err", e.Err))
+			level, attrs := slog.LevelInfo, []slog.Attr{slog.String("part", e.Part), slog.String("from", e.From), slog.String("to", e.To)}
+			if e.Err != nil {
+				level, attrs = slog.LevelWarn, append(attrs, slog.String("err", e.Err.Error()))
+			}
+			l.LogAttrs(context.Background(), level, "state", attrs...)
 		},
 	}
 }
@@ -74,5 +85,10 @@ func appendError(attrs []slog.Attr, class Class, err error) []slog.Attr {
 	if err == nil {
 		return attrs
 	}
-	return append(attrs, slog.String("class", string(class)), slog.String("err", err.Error()))
+	attrs = append(attrs, slog.String("class", string(class)), slog.String("err", err.Error()))
+	var panicked *PanicError
+	if errors.As(err, &panicked) && len(panicked.Stack) > 0 {
+		attrs = append(attrs, slog.String("stack", string(panicked.Stack)))
+	}
+	return attrs
 }

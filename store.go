@@ -218,6 +218,7 @@ type Grant struct {
 	Record     *Record
 	RetryAfter time.Duration
 	History    History
+	Held       Fingerprint // Mismatch: the one that holds the key
 }
 
 // Claim is an exclusive right to run a key. It is changed by its store only, which reads Handle.
