@@ -85,16 +85,16 @@ func checkHeader(h Header) (int, error) {
 	n := ownHeaderBytes
 	for name, values := range h {
 		switch {
-		case name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == ':' || r >= 0x7f }):
-			return 0, fmt.Errorf("%w: header name %q: only visible ASCII without a colon is allowed", ErrInvalid, name)
+		case !IsHeaderName(name):
+			return 0, fmt.Errorf("%w: header name %q: only letters, digits and !#$%%&'*+-.^_`|~ are allowed", ErrInvalid, name)
 		case strings.HasPrefix(strings.ToLower(name), "nats-"):
 			return 0, fmt.Errorf("%w: header %q: names starting with Nats- control the server, use another", ErrInvalid, name)
 		case strings.HasPrefix(strings.ToLower(name), "onefold-"):
 			return 0, fmt.Errorf("%w: header %q: names starting with Onefold- belong to the framework, use another", ErrInvalid, name)
 		}
 		for _, v := range values {
-			if strings.ContainsAny(v, "\r\n\x00") {
-				return 0, fmt.Errorf("%w: header %q: the value has a line break or NUL; encode it", ErrInvalid, name)
+			if !IsHeaderValue(v) {
+				return 0, fmt.Errorf("%w: header %q: the value has a line break, a NUL or a blank at an end; encode it", ErrInvalid, name)
 			}
 			n += len(name) + len(v) + len(": \r\n")
 		}
@@ -103,6 +103,25 @@ func checkHeader(h Header) (int, error) {
 		return 0, fmt.Errorf("%w: Header: %d bytes, the server's limit is %d; move data into the payload", ErrTooLarge, n, MaxHeaderBytes)
 	}
 	return n, nil
+}
+
+// IsHeaderName reports whether name can stand in a header: it is a token as RFC 9110 section 5.6.2 has it.
+// Others cannot be published, although a message may arrive with them.
+func IsHeaderName(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		alphanumeric := c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !alphanumeric && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// IsHeaderValue reports whether a header value arrives as it was sent: it holds no line break and no NUL,
+// and no blank at either end, which would be trimmed on the way.
+func IsHeaderValue(value string) bool {
+	return !strings.ContainsAny(value, "\r\n\x00") && strings.Trim(value, " \t") == value
 }
 
 // effectBytes is what e adds to an entry.

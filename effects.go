@@ -122,9 +122,16 @@ func (fx *Effects) Get(ctx context.Context, table, key string) (data []byte, ok 
 	if fx.state == nil {
 		return nil, false, fx.fail(fmt.Errorf("%w: this run has no state to read", ErrUnsupported))
 	}
+	// The lock is not held over the read: a goroutine that a handler has left behind in here must not keep
+	// the handler's own return waiting.
+	fx.mu.Unlock()
 	v, err := fx.state.Read(ctx, table, key)
+	fx.mu.Lock()
 	if err != nil {
 		return nil, false, fmt.Errorf("read state %q/%s: %w", table, showID(key), err)
+	}
+	if fx.sealed {
+		return nil, false, fx.noteLate()
 	}
 	for _, r := range fx.entry.Reads {
 		if r.Table == table && r.Key == key {

@@ -11,23 +11,20 @@ import (
 // duplicate, brought again later, given back, or forgotten without an answer. Whoever ends a delivery has
 // taken it by its stage first.
 
-// ackAll acks d, whose place in the prefetch is still taken, and the copies that waited for it.
+// ackAll acks d and the copies that waited for it.
 func (s *session) ackAll(d *delivery) {
-	s.ackSettled(d)
-	s.pull.end()
-}
-
-// ackSettled is ackAll for a delivery that has given up its place already.
-func (s *session) ackSettled(d *delivery) {
 	followers := s.release(d)
 	if s.sent(d, d.ack.Ack()) && s.obs.Acked != nil {
 		s.obs.Acked(s.event(d))
 	}
-	s.ackFollowers(followers)
+	s.pull.end(d)
+	s.ackFollowers(d, followers)
 }
 
-func (s *session) ackFollowers(followers []*delivery) {
+// ackFollowers acks the copies that waited for d.
+func (s *session) ackFollowers(d *delivery, followers []*delivery) {
 	for _, f := range followers {
+		f.outcome = d.outcome
 		s.ackDuplicate(f)
 	}
 }
@@ -38,20 +35,21 @@ func (s *session) ackDuplicate(d *delivery) {
 	if s.sent(d, d.ack.Ack()) && s.obs.Duplicate != nil {
 		s.obs.Duplicate(s.event(d))
 	}
-	s.pull.end()
+	s.pull.end(d)
 }
 
 // settle acks a dead letter when the relay has sent it: until then its only safe copy is the stream's.
-// Meanwhile it takes no place in the prefetch, or dead letters that cannot be sent would stop all others.
+// Meanwhile it takes no place in the prefetch, so that dead letters that cannot be sent stop others only when
+// they hold all of MaxAckPending.
 func (s *session) settle(d *delivery) {
 	d.set(stageSettling)
-	s.pull.end()
+	s.pull.displace(d)
 	s.background.Go(func() {
 		if _, err := s.st.Wait(s.waits, d.key); err != nil {
 			s.unsettled(d)
 			return
 		}
-		s.ackSettled(d)
+		s.ackAll(d)
 	})
 }
 
@@ -62,9 +60,7 @@ func (s *session) unsettled(d *delivery) {
 	if s.waits.Err() != nil {
 		delay = 0
 	}
-	followers := s.release(d)
-	s.giveBackSettled(d, delay)
-	s.giveBackAll(followers, delay)
+	s.giveBackAll(append(s.release(d), d), delay)
 }
 
 // retryLater gives the claim up and has the message come again. Nothing is answered if the claim is not
@@ -82,7 +78,7 @@ func (s *session) retryLater(d *delivery, v verdict) {
 		e.Delay, e.Class, e.Err = v.delay, v.class, errors.New(v.reason)
 		s.obs.Retried(e)
 	}
-	s.pull.end()
+	s.pull.end(d)
 	s.giveBackAll(followers, v.delay)
 }
 
@@ -99,7 +95,7 @@ func (s *session) abandon(d *delivery, err error) {
 	}
 	followers := s.release(d)
 	s.tellLost(d, err)
-	s.pull.end()
+	s.pull.end(d)
 	s.giveBackAll(followers, giveBackDelay(s.beat.ackWait))
 }
 
@@ -113,18 +109,13 @@ func (s *session) tellLost(d *delivery, err error) {
 
 // giveBack has the server hand the message to whoever can start it.
 func (s *session) giveBack(d *delivery, delay time.Duration) {
-	s.giveBackSettled(d, delay)
-	s.pull.end()
-}
-
-// giveBackSettled is giveBack for a delivery that has given up its place already.
-func (s *session) giveBackSettled(d *delivery, delay time.Duration) {
 	d.set(stageEnded)
 	if s.sent(d, nak(d, delay)) && s.obs.GivenBack != nil {
 		e := s.event(d)
 		e.Delay = delay
 		s.obs.GivenBack(e)
 	}
+	s.pull.end(d)
 }
 
 func (s *session) giveBackAll(ds []*delivery, delay time.Duration) {
@@ -137,7 +128,7 @@ func (s *session) giveBackAll(ds []*delivery, delay time.Duration) {
 func (s *session) drop(d *delivery, err error) {
 	d.set(stageEnded)
 	s.tellDropped(d, onefold.ClassNone, err)
-	s.pull.end()
+	s.pull.end(d)
 }
 
 func (s *session) tellDropped(d *delivery, class onefold.Class, err error) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/consumer"
@@ -75,6 +76,88 @@ func TestAPanicInAnIDSourceOrAFingerprinterIsADeadLetter(t *testing.T) {
 	letter := r.read("ONEFOLD_DEAD", 1)[0]
 	relay.end()
 	assert.Contains(t, letter.Headers().Get("Onefold-Dead-Reason"), "no such field")
+}
+
+func TestBlankIDsFromAnySourceAreMissingOnes(t *testing.T) {
+	r := newRig(t)
+	var runs atomic.Int64
+	c := r.config(counting(&runs))
+	c.ID = func(*onefold.Message) (string, error) { return "  ", nil }
+	w, relay := r.start(c), r.relay()
+	r.publish("one", "x")
+	r.publish("two", "x")
+	r.awaitCount("acked", 2)
+	w.end()
+	letters := r.read("ONEFOLD_DEAD", 2)
+	relay.end()
+	assert.Zero(t, runs.Load())
+	for _, letter := range letters {
+		assert.Equal(t, "missing id", letter.Headers().Get("Onefold-Dead-Reason"))
+	}
+}
+
+func TestADeadLetterIsToldOfWithItsClassAndItsError(t *testing.T) {
+	r := newRig(t)
+	reason := errors.New("no such order")
+	w, relay := r.start(r.config(func(context.Context, *onefold.Message, *onefold.Effects) error { return onefold.Permanent(reason) })), r.relay()
+	r.publish("one", "x")
+	r.awaitCount("acked", 1)
+	r.publish("one", "x")
+	r.awaitCount("duplicate", 1)
+	w.end()
+	relay.end()
+	e := r.events("dead")[0].event
+	assert.Equal(t, onefold.ClassPermanent, e.Class)
+	assert.ErrorIs(t, e.Err, reason)
+	assert.Equal(t, onefold.DeadLettered, e.Outcome)
+	assert.Equal(t, onefold.DeadLettered, r.events("duplicate")[0].event.Outcome, "a repeat of a dead letter is told apart from one of a success")
+}
+
+func TestGivingUpOnAStateThatHasMovedIsLookedAtAgain(t *testing.T) {
+	r := newRig(t)
+	put := func(value string) {
+		c := &onefold.Commit{Entry: onefold.Entry{Writes: []onefold.Write{
+			{Table: "pair", Key: "a", Value: []byte(value)}, {Table: "pair", Key: "b", Value: []byte(value)}}}}
+		require.NoError(t, r.st.Commit(r.ctx, []*onefold.Commit{c}))
+		require.NoError(t, c.Err)
+	}
+	put("1")
+	var runs atomic.Int64
+	w := r.start(r.config(func(ctx context.Context, _ *onefold.Message, fx *onefold.Effects) error {
+		a, _, err := fx.Get(ctx, "pair", "a")
+		if err != nil {
+			return err
+		}
+		if runs.Add(1) == 1 {
+			put("2") // both move between the two reads
+		}
+		b, _, err := fx.Get(ctx, "pair", "b")
+		if err != nil {
+			return err
+		}
+		if string(a) != string(b) {
+			return onefold.Permanent(errors.New("a and b are never different"))
+		}
+		return nil
+	}))
+	r.publish("one", "x")
+	r.awaitCount("acked", 1)
+	w.end()
+	assert.EqualValues(t, 2, runs.Load())
+	assert.Zero(t, r.count("dead"))
+}
+
+func TestAHandlerThatGoesOnReportingAConflictUsesUpItsAttempts(t *testing.T) {
+	r := newRig(t)
+	c := r.config(func(context.Context, *onefold.Message, *onefold.Effects) error { return onefold.ErrConflict })
+	c.MaxAttempts = 2
+	w, relay := r.start(c), r.relay()
+	r.publish("one", "x")
+	r.awaitCount("acked", 1)
+	w.end()
+	letter := r.read("ONEFOLD_DEAD", 1)[0]
+	relay.end()
+	assert.Equal(t, string(onefold.ClassConflict), letter.Headers().Get("Onefold-Dead-Class"))
 }
 
 func TestAFailingMessageIsRetriedWithGrowingDelaysAndThenADeadLetterWithBothReasons(t *testing.T) {

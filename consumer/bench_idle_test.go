@@ -45,7 +45,7 @@ func BenchmarkSlowHandler(b *testing.B) {
 }
 
 // BenchmarkMillionThenIdle sends a million messages through boltstore and reports what is left when all
-// are acked and the consumer idles: claims (one is the consumer's own guard of its scope), heap above the
+// are acked and the consumer idles: claims (two are the consumer's own, of scope and durable), heap above the
 // start per message (the index of the active segment), and the goroutines of ours once it has ended.
 func BenchmarkMillionThenIdle(b *testing.B) {
 	const messages = 1_000_000

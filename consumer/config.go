@@ -1,9 +1,6 @@
 package consumer
 
 import (
-	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -15,9 +12,9 @@ import (
 // The defaults of Config. docs/defaults.md lists them.
 const (
 	DefaultConcurrency     = 8
-	DefaultMaxAttempts     = 10
+	DefaultMaxAttempts     = 20
 	DefaultRetryMin        = 250 * time.Millisecond
-	DefaultRetryMax        = time.Minute
+	DefaultRetryMax        = 5 * time.Minute
 	DefaultAckWait         = 30 * time.Second
 	DefaultLease           = 30 * time.Second
 	DefaultRetention       = 24 * time.Hour
@@ -37,7 +34,8 @@ type Config struct {
 	Name    string          // name of the durable consumer; made if it does not exist, adopted if it does
 	Handler onefold.Handler // does the work
 
-	// FilterSubjects selects messages; empty: all of the stream, or what an adopted consumer has.
+	// FilterSubjects selects messages; empty: all of the stream, or what an adopted consumer has. To have
+	// an adopted consumer read all again, give ">".
 	FilterSubjects []string
 	// DeliverPolicy, StartSequence and StartTime say where a new consumer starts; default: with the first
 	// message. An adopted consumer keeps its position, and a consumer that was lost is made again behind
@@ -46,8 +44,8 @@ type Config struct {
 	StartSequence uint64
 	StartTime     time.Time
 
-	// ID finds the message's ID; default dedupe.DefaultID. A message without one becomes a dead letter;
-	// dedupe.FirstOf(dedupe.DefaultID, dedupe.PositionID) takes its stream position instead.
+	// ID finds the message's ID; default dedupe.DefaultID. A message without one becomes a dead letter at
+	// once; dedupe.FirstOf(dedupe.DefaultID, dedupe.PositionID) takes its stream position instead.
 	ID dedupe.IDSource
 	// Fingerprint digests what a message says; default dedupe.SubjectAndBody.
 	Fingerprint dedupe.Fingerprinter
@@ -63,7 +61,7 @@ type Config struct {
 	Lease           time.Duration // life of a claim, renewed while we work; default DefaultLease
 	Retention       time.Duration // how long a finished key dedupes republished copies; default DefaultRetention
 	MaxAckPending   int           // unanswered messages the server allows; default DefaultMaxAckPending, or what an adopted consumer has
-	ShutdownTimeout time.Duration // time for running handlers to end; default DefaultShutdownTimeout
+	ShutdownTimeout time.Duration // time for running handlers to end; Run returns a few seconds later at most; default DefaultShutdownTimeout
 
 	// DeadLetterSubject is where dead letters go; default DefaultDeadLetterPrefix + "stream.name".
 	// If no stream captures it, DeadLetterStream (default DefaultDeadLetterStream) is made for it.
@@ -108,72 +106,4 @@ func setDefault[T comparable](field *T, value T) {
 	if *field == zero {
 		*field = value
 	}
-}
-
-// check reports every field of c that cannot work, joined.
-func (c Config) check() error {
-	var errs []error
-	bad := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%w: Config."+format, append([]any{onefold.ErrInvalid}, args...)...))
-	}
-	checkName := func(field, name string) {
-		if name == "" {
-			bad("%s is empty; it is required", field)
-		} else if strings.ContainsAny(name, " \t\r\n.*>/\\") {
-			bad("%s is %q; JetStream names have no blanks, dots, wildcards or slashes", field, name)
-		}
-	}
-	checkName("Stream", c.Stream)
-	checkName("Name", c.Name)
-	checkName("DeadLetterStream", c.DeadLetterStream)
-	if c.Handler == nil {
-		bad("Handler is nil; set it, for example with consumer.JSON")
-	}
-	if err := onefold.CheckSubject(c.DeadLetterSubject); err != nil {
-		bad("DeadLetterSubject: %v", err)
-	}
-	for _, n := range []struct {
-		field string
-		value int64
-	}{
-		{"Concurrency", int64(c.Concurrency)}, {"MaxAttempts", int64(c.MaxAttempts)}, {"MaxAckPending", int64(c.MaxAckPending)},
-		{"RetryMin", int64(c.RetryMin)}, {"RetryMax", int64(c.RetryMax)}, {"AckWait", int64(c.AckWait)}, {"Lease", int64(c.Lease)},
-		{"Retention", int64(c.Retention)}, {"ShutdownTimeout", int64(c.ShutdownTimeout)},
-	} {
-		if n.value < 0 {
-			bad("%s is %d; leave it 0 for the default or give a positive value", n.field, n.value)
-		}
-	}
-	if c.RetryMin > c.RetryMax {
-		bad("RetryMin is %v and RetryMax %v; RetryMin must not be the longer one", c.RetryMin, c.RetryMax)
-	}
-	if c.MaxAckPending > 0 && c.MaxAckPending < c.Concurrency {
-		bad("MaxAckPending is %d and Concurrency %d; the server would never hand out enough messages", c.MaxAckPending, c.Concurrency)
-	}
-	if c.AckWait > 0 && c.AckWait < minAckWait {
-		bad("AckWait is %v; below %v messages come again before they can be answered (is the unit right?)", c.AckWait, minAckWait)
-	}
-	if c.Lease < minLease {
-		bad("Lease is %v; it is renewed three times a lease, so it must be at least %v", c.Lease, minLease)
-	}
-	return errors.Join(append(errs, c.checkStart())...)
-}
-
-// The shortest times that a heartbeat can keep up with.
-const (
-	minAckWait = 300 * time.Millisecond
-	minLease   = 300 * time.Millisecond
-)
-
-// checkStart reports a start position that contradicts the deliver policy.
-func (c Config) checkStart() error {
-	bySequence := c.DeliverPolicy == jetstream.DeliverByStartSequencePolicy
-	byTime := c.DeliverPolicy == jetstream.DeliverByStartTimePolicy
-	switch {
-	case bySequence != (c.StartSequence > 0):
-		return fmt.Errorf("%w: Config.StartSequence is %d with DeliverPolicy %v; set both or neither", onefold.ErrInvalid, c.StartSequence, c.DeliverPolicy)
-	case byTime != !c.StartTime.IsZero():
-		return fmt.Errorf("%w: Config.StartTime is %v with DeliverPolicy %v; set both or neither", onefold.ErrInvalid, c.StartTime, c.DeliverPolicy)
-	}
-	return nil
 }

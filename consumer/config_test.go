@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/dedupe"
 	"github.com/onefold-go/onefold/store/memstore"
 )
 
@@ -46,6 +48,13 @@ func TestABadConfigurationIsRefusedByNewWithTheNameOfTheField(t *testing.T) {
 		"Lease is 1ms":        func(c *Config) { c.Lease = time.Millisecond },
 		"Retention is -1":     func(c *Config) { c.Retention = -1 },
 		"MaxAckPending is 3":  func(c *Config) { c.MaxAckPending = 3 },
+		"Retention is 24ns":   func(c *Config) { c.Retention = 24 },
+		"RetryMin is 250ns":   func(c *Config) { c.RetryMin = 250 },
+		"ShutdownTimeout is ": func(c *Config) { c.ShutdownTimeout = 20 },
+		"Lease is 1h":         func(c *Config) { c.Lease, c.Retention = time.Hour, time.Minute },
+		"FilterSubjects: \"a": func(c *Config) { c.FilterSubjects = []string{"in.>", "a b"} },
+		"FilterSubjects: \">": func(c *Config) { c.FilterSubjects = []string{">.a"} },
+		"ID: ":                func(c *Config) { c.ID = dedupe.HeaderID() },
 		"ShutdownTimeout":     func(c *Config) { c.ShutdownTimeout = -1 },
 		"StartSequence is 5":  func(c *Config) { c.StartSequence = 5 },
 		"StartSequence is 0":  func(c *Config) { c.DeliverPolicy = jetstream.DeliverByStartSequencePolicy },
@@ -64,12 +73,31 @@ func TestABadConfigurationIsRefusedByNewWithTheNameOfTheField(t *testing.T) {
 	for _, field := range []string{"Config.Stream", "Config.Name", "Config.Handler"} {
 		assert.ErrorContains(t, err, field, "all at once")
 	}
+	assert.NotContains(t, err.Error(), "DeadLetterSubject", "which is made of the names that are wrong")
 	_, err = New(nil, st, good())
 	require.ErrorIs(t, err, onefold.ErrInvalid)
 	_, err = New(js, nil, good())
 	require.ErrorIs(t, err, onefold.ErrInvalid)
-	_, err = New(js, st, good())
+	fine := good()
+	fine.FilterSubjects = []string{"in.*.a", "in.>"}
+	fine.ID = func(m *onefold.Message) (string, error) { return m.Header["Id"][0], nil } // cannot stand an empty message
+	_, err = New(js, st, fine)
 	require.NoError(t, err)
+}
+
+func TestWhatMayPassAtTheStartIsWaitedForAndWhatMayNotEndsRun(t *testing.T) {
+	for _, err := range []error{
+		context.DeadlineExceeded, onefold.ErrUnavailable, onefold.ErrFull,
+		&jetstream.APIError{Code: 503, ErrorCode: 10008}, &jetstream.APIError{Code: 429},
+	} {
+		assert.True(t, passing(fmt.Errorf("look up: %w", err)), "%v", err)
+	}
+	for _, err := range []error{
+		jetstream.ErrStreamNotFound, jetstream.ErrJetStreamNotEnabled, jetstream.ErrJetStreamNotEnabledForAccount,
+		&jetstream.APIError{Code: 400}, onefold.ErrInvalid, onefold.ErrDamaged, ErrScopeInUse,
+	} {
+		assert.False(t, passing(fmt.Errorf("look up: %w", err)), "%v", err)
+	}
 }
 
 func TestTheDefaultsAreTheDocumentedOnes(t *testing.T) {

@@ -10,12 +10,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/internal/pace"
 )
 
 // The errors that Run adds to those of the store and of nats.go.
 var (
-	// ErrScopeInUse: another live consumer uses this store with the same scope.
-	ErrScopeInUse = errors.New("scope is used by another live consumer of this store")
+	// ErrScopeInUse: another live consumer uses this store with the same scope or the same durable.
+	ErrScopeInUse = errors.New("used by another live consumer of this store")
 	// ErrHandlersRunning: handlers ignored the end of their context at shutdown; their results are refused.
 	ErrHandlersRunning = errors.New("handlers still running after the shutdown timeout")
 )
@@ -41,7 +42,7 @@ func New(js jetstream.JetStream, st onefold.Store, cfg Config) (*Consumer, error
 	}
 	cfg = cfg.withDefaults()
 	if err := cfg.check(); err != nil {
-		return nil, fmt.Errorf("consumer %s on stream %s: %w", cfg.Name, cfg.Stream, err)
+		return nil, fmt.Errorf("consumer %q on stream %q: %w", cfg.Name, cfg.Stream, err)
 	}
 	return &Consumer{js: js, st: st, cfg: cfg}, nil
 }
@@ -63,11 +64,14 @@ func New(js jetstream.JetStream, st onefold.Store, cfg Config) (*Consumer, error
 //
 // Run may be called again after it has returned.
 func (c *Consumer) Run(ctx context.Context) error {
-	s, err := c.openPatiently(ctx)
+	state := newStatus(c.cfg)
+	s, err := c.openPatiently(ctx, state)
 	if ctx.Err() != nil && s == nil {
+		state.become(StateStopped, nil)
 		return nil
 	}
 	if err != nil {
+		state.become(StateStopped, err)
 		return fmt.Errorf("consumer %s on stream %s: %w", c.cfg.Name, c.cfg.Stream, err)
 	}
 	if err := s.run(ctx); err != nil {
@@ -82,27 +86,20 @@ const openTimeout = 15 * time.Second
 
 // openPatiently opens a session as soon as server and store can be reached. The observer is told what is
 // waited for.
-func (c *Consumer) openPatiently(ctx context.Context) (*session, error) {
-	waiting := false
-	tell := func(err error) {
-		if !waiting && c.cfg.Observer.State != nil {
-			c.cfg.Observer.State(onefold.StateEvent{At: c.cfg.Clock.Wall(), Part: c.cfg.part(), From: stateNew, To: stateOpening, Err: err})
-		}
-		waiting = true
+func (c *Consumer) openPatiently(ctx context.Context, state *status) (*session, error) {
+	if !c.js.Conn().IsConnected() && !c.js.Conn().IsClosed() {
+		state.become(StateOpening, nats.ErrDisconnected)
 	}
-	if !c.js.Conn().IsConnected() {
-		tell(nats.ErrDisconnected)
-	}
-	retry := storeBackOff()
+	retry := pace.Store()
 	for {
 		attempt, cancel := context.WithTimeout(ctx, openTimeout)
-		s, err := c.open(attempt)
+		s, err := c.open(attempt, state)
 		cancel()
 		if err == nil || !passing(err) {
 			return s, err
 		}
-		tell(err)
-		if !sleep(ctx, retry.NextBackOff()) {
+		state.become(StateOpening, err)
+		if !pace.Sleep(ctx, retry.NextBackOff()) {
 			return nil, err
 		}
 	}
@@ -118,5 +115,10 @@ func passing(err error) bool {
 			return true
 		}
 	}
-	return false
+	// 503 and 429: JetStream has no leader, is starting or is overloaded.
+	if errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
+		return false
+	}
+	var refused *jetstream.APIError
+	return errors.As(err, &refused) && (refused.Code == 503 || refused.Code == 429)
 }

@@ -30,6 +30,7 @@ const (
 	HeaderDeadGen      = "Onefold-Dead-Generation"    // absent: 0
 	HeaderDeadEarlier  = "Onefold-Dead-Earlier-Error" // reason of the attempt before the last
 	HeaderDeadOriginal = "Onefold-Original-"
+	HeaderDeadOthers   = "Onefold-Dead-Other-Headers" // base64 of a JSON object: headers whose name or value cannot be sent as it is
 
 	// HeaderDeadPart is "1/2", "2/2" and so on when message and facts do not fit into one: the first part has
 	// the facts as headers and the original headers as a JSON object in its body, the others the body in order.
@@ -125,14 +126,24 @@ func (l deadLetter) facts() onefold.Header {
 const maxDeadID = 16 << 10
 
 // withOriginals adds the message's own headers under our prefix, so that none of them controls the
-// server again.
+// server again. Headers that no message could be sent with, although this one came with them, are encoded
+// together.
 func (l deadLetter) withOriginals(facts onefold.Header) onefold.Header {
 	h := make(onefold.Header, len(facts)+len(l.msg.Header))
 	for name, values := range facts {
 		h[name] = values
 	}
+	others := onefold.Header{}
 	for name, values := range l.msg.Header {
-		h[HeaderDeadOriginal+name] = values
+		if onefold.IsHeaderName(name) && !slices.ContainsFunc(values, func(v string) bool { return !onefold.IsHeaderValue(v) }) {
+			h[HeaderDeadOriginal+name] = values
+		} else {
+			others[name] = values
+		}
+	}
+	if len(others) > 0 {
+		encoded, _ := json.Marshal(others) // strings always encode
+		h[HeaderDeadOthers] = []string{base64.StdEncoding.EncodeToString(encoded)}
 	}
 	return h
 }

@@ -111,3 +111,25 @@ func TestAReasonIsOneLineOfBoundedLength(t *testing.T) {
 	assert.Len(t, headerText(strings.Repeat("x", 5000)), onefold.MaxReasonBytes)
 	assert.LessOrEqual(t, len(headerText(strings.Repeat("ü", 5000))), onefold.MaxReasonBytes+1)
 }
+
+func TestHeadersThatCannotBeSentAgainAreKeptEncoded(t *testing.T) {
+	odd := onefold.Header{"App/Tenant": {"7"}, "Padded": {" x"}, "Größe": {"XL"}}
+	m := &onefold.Message{Subject: "in.a", Header: onefold.Header{"Fine": {"1"}}}
+	for name, values := range odd {
+		m.Header[name] = values
+	}
+	e := deadLetter{msg: m}.entry(onefold.Key{Scope: "S", ID: "1"}, onefold.Fingerprint{}, "dead", 1<<20, time.Hour)
+	h := e.Effects[0].Header
+	for name, values := range h {
+		assert.True(t, onefold.IsHeaderName(name), "%q", name)
+		for _, v := range values {
+			assert.True(t, onefold.IsHeaderValue(v), "%q", v)
+		}
+	}
+	assert.Equal(t, "1", h.Get(HeaderDeadOriginal+"Fine"))
+	encoded, err := base64.StdEncoding.DecodeString(h.Get(HeaderDeadOthers))
+	require.NoError(t, err)
+	var others onefold.Header
+	require.NoError(t, json.Unmarshal(encoded, &others))
+	assert.Equal(t, odd, others)
+}

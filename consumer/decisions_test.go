@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -21,8 +22,8 @@ func TestThePrefetchGrowsWithTheRateAndStaysWithinEveryLimit(t *testing.T) {
 		"it never falls below the workers":                {func(p *prefetch) { p.rate, p.target = 0.001, 8 }, 8},
 		"the server's limit holds":                        {func(p *prefetch) { p.rate, p.max = 1e6, 20 }, 20},
 		"the server's limit wins over the workers":        {func(p *prefetch) { p.rate, p.max = 1e6, 3 }, 3},
-		"large bodies take memory":                        {func(p *prefetch) { p.rate, p.meanBytes = 1e6, 4<<20 }, 8},
-		"one message is always asked for":                 {func(p *prefetch) { p.rate, p.meanBytes = 1e6, 1<<30 }, 1},
+		"large bodies take memory":                        {func(p *prefetch) { p.rate, p.largest = 1e6, 4<<20 }, 8},
+		"one message is always asked for":                 {func(p *prefetch) { p.rate, p.largest = 1e6, 1<<30 }, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := base
@@ -54,12 +55,18 @@ func TestTheServersLimitsBoundOnePull(t *testing.T) {
 func TestMoreIsAskedForOnceHalfOfTheTargetHasEnded(t *testing.T) {
 	p := prefetch{target: 100, concurrency: 8}
 	for held, want := range map[int]int{0: 100, 50: 50, 51: 0, 100: 0, 120: 0} {
-		assert.Equal(t, want, p.missing(held), "held %d", held)
+		assert.Equal(t, want, p.missing(0, held, 0), "held %d", held)
 	}
 	small := prefetch{target: 8, concurrency: 8}
-	assert.Equal(t, 1, small.missing(7), "an idle worker is never left waiting")
-	assert.Equal(t, 0, small.missing(8))
-	assert.Equal(t, 1, prefetch{target: 1, concurrency: 8}.missing(0))
+	assert.Equal(t, 1, small.missing(0, 7, 0), "an idle worker is never left waiting")
+	assert.Equal(t, 0, small.missing(8, 0, 0))
+	assert.Equal(t, 1, prefetch{target: 1, concurrency: 8}.missing(0, 0, 0))
+	large := prefetch{target: 1000, concurrency: 8}.sized(1 << 20)
+	assert.Equal(t, 32, large.missing(0, 0, 0), "as much as the memory holds")
+	assert.Equal(t, 12, large.missing(4, 16, 16<<20), "what is on its way counts")
+	assert.Equal(t, 0, large.missing(0, 40, 40<<20))
+	assert.Equal(t, 1, prefetch{target: 16, concurrency: 8}.sized(64<<20).missing(0, 0, 0), "a message larger than the bound is handled alone")
+	assert.InDelta(t, 1<<20, large.sized(1).largest, 1<<13, "a large message is forgotten slowly")
 	assert.InDelta(t, 100, smoothed(0, 100), 0)
 	assert.InDelta(t, 125, smoothed(100, 200), 0)
 }
@@ -103,18 +110,54 @@ func TestTheHeartbeatFitsIntoAThirdOfEitherPatience(t *testing.T) {
 func TestAFloorCoversWhatWasStoredNoLaterThanItsMessage(t *testing.T) {
 	at := time.Unix(1000, 0)
 	f := floor{At: sample{Sequence: 10, Time: at.UnixNano()}}
-	assert.True(t, f.covers(10, at))
-	assert.True(t, f.covers(1, at.Add(-time.Hour)))
-	assert.False(t, f.covers(11, at))
-	assert.False(t, f.covers(5, at.Add(time.Nanosecond)), "a position that is used again by a stream that lost its tail")
-	assert.False(t, floor{}.covers(1, at))
+	assert.True(t, f.covers("a", 10, at))
+	assert.True(t, f.covers("a", 1, at.Add(-time.Hour)))
+	assert.False(t, f.covers("a", 11, at))
+	assert.False(t, f.covers("a", 5, at.Add(time.Nanosecond)), "a position that is used again by a stream that lost its tail")
+	none := floor{}
+	assert.False(t, none.covers("a", 1, at))
 }
 
 func TestAFloorHoldsForOneLifeOfTheStreamAndNeverAboveItsEnd(t *testing.T) {
-	f := floor{Created: 5, At: sample{Sequence: 10, Time: 100}, Seen: 20}
-	assert.Equal(t, f, f.fit(5, 30))
-	assert.Equal(t, floor{Created: 6}, f.fit(6, 30))
-	assert.Equal(t, floor{Created: 5, At: sample{Sequence: 7, Time: 100}, Seen: 7}, f.fit(5, 7))
+	f := floor{Created: 5, From: 2, At: sample{Sequence: 10, Time: 100}, Seen: 20}
+	assert.Equal(t, f, f.fit(5, "", 9, 30))
+	assert.Equal(t, floor{Created: 6, From: 9}, f.fit(6, "", 9, 30))
+	assert.Equal(t, floor{Created: 5, From: 2, At: sample{Sequence: 7, Time: 100}, Seen: 7}, f.fit(5, "", 9, 7))
+}
+
+func TestAFloorCoversNothingBelowThePositionAtWhichTheDurableWasMet(t *testing.T) {
+	f := floor{From: 4, At: sample{Sequence: 10, Time: 100}}
+	assert.False(t, f.covers("a", 4, time.Unix(0, 1)), "somebody else settled it")
+	assert.True(t, f.covers("a", 5, time.Unix(0, 1)))
+}
+
+func TestAFloorAnswersForTheSubjectsThatItsFilterSelected(t *testing.T) {
+	stored := time.Unix(0, 50)
+	narrow := floor{Created: 5, Filter: filterOf([]string{"in.b", "in.a"}), At: sample{Sequence: 10, Time: 100}, Seen: 10}
+	wide := narrow.fit(5, filterOf([]string{"in.>"}), 0, 30)
+	assert.Zero(t, wide.At, "what the narrow filter left out was not seen")
+	assert.True(t, wide.covers("in.a", 7, stored))
+	assert.True(t, wide.covers("in.b", 7, stored))
+	assert.False(t, wide.covers("in.c", 7, stored))
+	assert.Equal(t, narrow, wide.fit(5, narrow.Filter, 20, 30), "back under the old filter")
+	for i := range 100 {
+		wide.At = sample{Sequence: 1, Time: 1}
+		wide = wide.fit(5, strconv.Itoa(i), 0, 30)
+	}
+	assert.Len(t, wide.Past, maxPastFloors)
+}
+
+func TestAFilterSelectsAsTheServerDoes(t *testing.T) {
+	for _, c := range []struct {
+		filter, subject string
+		want            bool
+	}{
+		{"", "a.b", true}, {"a.b", "a.b", true}, {"a.b", "a", false}, {"a", "a.b", false}, {"a.*", "a.b", true},
+		{"a.*", "a.b.c", false}, {"a.>", "a.b.c", true}, {"a.>", "a", false}, {">", "a", true}, {"*", "a", true},
+		{"x a.*.c", "a.b.c", true}, {"x a.*.c", "a.b.d", false},
+	} {
+		assert.Equal(t, c.want, selects(c.filter, c.subject), "%q selects %q", c.filter, c.subject)
+	}
 }
 
 func TestAFloorMovesToTheHighestSampleBelowTheServersFloorAndNeverBack(t *testing.T) {

@@ -34,6 +34,8 @@ type delivery struct {
 	fingerprint onefold.Fingerprint
 	reject      *rejection // not nil: it cannot run and becomes a dead letter
 
+	placeless bool // it takes no place in the prefetch any more; guarded by the puller
+
 	stage    atomic.Uint32
 	received time.Duration // when it arrived, on the monotonic clock
 
@@ -49,6 +51,10 @@ type delivery struct {
 	first     onefold.Effects  // of the first run, kept here to save an allocation
 	fx        *onefold.Effects // of the present run
 	commit    onefold.Commit
+	reads     []onefold.Read  // what the last run has read: giving up rests on it as success does
+	outcome   onefold.Outcome // how its key has ended
+	class     onefold.Class   // why it became a dead letter
+	cause     error
 	repeated  bool // the commit was tried before and its outcome was not known
 	conflicts int  // reruns so far
 

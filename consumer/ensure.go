@@ -11,44 +11,75 @@ import (
 	"github.com/onefold-go/onefold"
 )
 
-// ensureConsumer returns the durable, made or adopted, and its effective configuration. Of an adopted one
+// ensureConsumer returns the durable, made or adopted, and the floor that it goes with. Of an adopted one
 // it changes only what onefold manages: explicit acks are demanded, MaxDeliver and BackOff are switched off
 // because attempts and delays are ours, and what Config sets is set.
-func ensureConsumer(ctx context.Context, js jetstream.JetStream, cfg Config, f floor) (jetstream.Consumer, error) {
+func ensureConsumer(ctx context.Context, js jetstream.JetStream, cfg Config, stored floor, stream *jetstream.StreamInfo) (jetstream.Consumer, floor, error) {
+	fit := func(filters []string, start uint64) floor {
+		return stored.fit(stream.Created.UnixNano(), filterOf(filters), start, stream.State.LastSeq)
+	}
 	c, err := js.Consumer(ctx, cfg.Stream, cfg.Name)
-	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+	switch {
+	case errors.Is(err, jetstream.ErrConsumerNotFound):
+		f := fit(cfg.FilterSubjects, 0)
+		if f.At.Sequence > 0 && !knows(ctx, js, stream, f.At) {
+			f.At = sample{}
+		}
 		c, err = js.CreateConsumer(ctx, cfg.Stream, newConsumerConfig(cfg, f))
 		if err != nil {
-			return nil, fmt.Errorf("create consumer %s on stream %s: %w", cfg.Name, cfg.Stream, err)
+			return nil, stored, fmt.Errorf("create the durable (filter subjects %q): %w", cfg.FilterSubjects, err)
 		}
-		return c, nil
+	case errors.Is(err, jetstream.ErrNotPullConsumer):
+		return nil, stored, fmt.Errorf("adopt the durable: %w: it is a push consumer; use another name", onefold.ErrInvalid)
+	case err != nil:
+		return nil, stored, fmt.Errorf("look up the durable: %w", err)
+	default:
+		if c, err = adopt(ctx, js, cfg, c); err != nil {
+			return nil, stored, err
+		}
 	}
-	if errors.Is(err, jetstream.ErrNotPullConsumer) {
-		return nil, fmt.Errorf("adopt consumer %s on stream %s: %w: it is a push consumer; use another name", cfg.Name, cfg.Stream, onefold.ErrInvalid)
+	info := c.CachedInfo()
+	return c, fit(filtersOf(info.Config), info.AckFloor.Stream), nil
+}
+
+// knows reports whether the stream still is the one in which the sample was taken, so that a lost durable may
+// start behind it. A stream that was restored from an older copy may have used the positions again, and a
+// work queue takes no durable that starts anywhere but with its first message. If it is not certain, the
+// durable starts as a new one would, and the floor answers what is settled.
+func knows(ctx context.Context, js jetstream.JetStream, stream *jetstream.StreamInfo, at sample) bool {
+	if stream.Config.Retention == jetstream.WorkQueuePolicy {
+		return false
 	}
+	s, err := js.Stream(ctx, stream.Config.Name)
 	if err != nil {
-		return nil, fmt.Errorf("look up consumer %s on stream %s: %w", cfg.Name, cfg.Stream, err)
+		return false
 	}
+	m, err := s.GetMsg(ctx, at.Sequence)
+	return err == nil && m.Time.UnixNano() == at.Time
+}
+
+// adopt takes over a durable that exists.
+func adopt(ctx context.Context, js jetstream.JetStream, cfg Config, c jetstream.Consumer) (jetstream.Consumer, error) {
 	found := c.CachedInfo().Config
 	if err := checkAdopted(found); err != nil {
-		return nil, fmt.Errorf("adopt consumer %s on stream %s: %w", cfg.Name, cfg.Stream, err)
+		return nil, fmt.Errorf("adopt the durable: %w", err)
 	}
 	wanted := managed(found, cfg)
 	if err := checkWanted(wanted); err != nil {
-		return nil, fmt.Errorf("adopt consumer %s on stream %s: %w", cfg.Name, cfg.Stream, err)
+		return nil, fmt.Errorf("adopt the durable: %w", err)
 	}
 	if sameManaged(found, wanted) {
 		return c, nil
 	}
-	c, err = js.UpdateConsumer(ctx, cfg.Stream, wanted)
+	c, err := js.UpdateConsumer(ctx, cfg.Stream, wanted)
 	if err != nil {
-		return nil, fmt.Errorf("update consumer %s on stream %s: %w", cfg.Name, cfg.Stream, err)
+		return nil, fmt.Errorf("update the durable (filter subjects %q): %w", cfg.FilterSubjects, err)
 	}
 	return c, nil
 }
 
 // newConsumerConfig is the configuration of a consumer that does not exist. If this store has settled
-// part of the stream already, the consumer was lost: it starts behind that part, never from the start.
+// part of the stream already, the consumer was lost: it starts behind that part.
 func newConsumerConfig(cfg Config, f floor) jetstream.ConsumerConfig {
 	c := managed(jetstream.ConsumerConfig{
 		Name: cfg.Name, Durable: cfg.Name, AckPolicy: jetstream.AckExplicitPolicy,
@@ -82,14 +113,16 @@ func managed(c jetstream.ConsumerConfig, cfg Config) jetstream.ConsumerConfig {
 
 // sameManaged reports whether found needs no update.
 func sameManaged(found, wanted jetstream.ConsumerConfig) bool {
-	filters := func(c jetstream.ConsumerConfig) []string {
-		if c.FilterSubject != "" {
-			return []string{c.FilterSubject}
-		}
-		return c.FilterSubjects
-	}
 	return found.MaxDeliver == wanted.MaxDeliver && len(found.BackOff) == 0 && found.AckWait == wanted.AckWait &&
-		found.MaxAckPending == wanted.MaxAckPending && slices.Equal(filters(found), filters(wanted))
+		found.MaxAckPending == wanted.MaxAckPending && slices.Equal(filtersOf(found), filtersOf(wanted))
+}
+
+// filtersOf returns the filter subjects, which a server may hold in either of two fields.
+func filtersOf(c jetstream.ConsumerConfig) []string {
+	if c.FilterSubject != "" {
+		return []string{c.FilterSubject}
+	}
+	return c.FilterSubjects
 }
 
 // checkAdopted refuses a consumer that cannot carry the guarantee.

@@ -3,7 +3,7 @@ package consumer
 import "context"
 
 // Open and Start let tests look into one session; together they are Run.
-func (c *Consumer) Open(ctx context.Context) (*session, error) { return c.open(ctx) }
+func (c *Consumer) Open(ctx context.Context) (*session, error) { return c.open(ctx, newStatus(c.cfg)) }
 func (s *session) Start(ctx context.Context) error             { return s.run(ctx) }
 
 // Counts are what the puller and the registry hold: all 0 once a session has ended.

@@ -2,6 +2,8 @@ package consumer
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -12,26 +14,100 @@ const floorTable = "onefold.floor"
 // the server's ack floor is one: a delivery at or below it is a duplicate without any look-up, even after
 // the retention of its record. It holds for one life of the stream, and only for messages stored no later
 // than the one it names, because a stream that loses its tail uses positions again.
+//
+// It covers what this store has seen delivered, no more: not what lay below the durable's position when we
+// met it first, and not what a filter left out. When the filter changes, the floor reached under the old one
+// goes on to answer for the subjects that it selects.
 type floor struct {
-	Created int64  // when the stream was made: its identity
-	At      sample // the floor
-	Seen    uint64 // highest position that has ever arrived
+	Created int64       // when the stream was made: its identity
+	Filter  string      // see filterOf
+	From    uint64      // position of the durable when we met it under this filter
+	At      sample      // the floor; it covers the positions above From up to it
+	Seen    uint64      // highest position that has ever arrived
+	Past    []pastFloor `json:",omitempty"` // reached under other filters, newest last
 }
+
+// pastFloor is a floor that was reached under a filter of then.
+type pastFloor struct {
+	Filter string
+	From   uint64
+	At     sample
+}
+
+// maxPastFloors bounds what is remembered of earlier filters. Beyond it records have to answer, within
+// their retention.
+const maxPastFloors = 16
 
 // covers reports whether a delivery is settled by the floor.
-func (f floor) covers(sequence uint64, stored time.Time) bool {
-	return f.At.covers(sequence, stored)
+func (f *floor) covers(subject string, sequence uint64, stored time.Time) bool {
+	if sequence > f.From && f.At.covers(sequence, stored) {
+		return true
+	}
+	for _, p := range f.Past {
+		if sequence > p.From && p.At.covers(sequence, stored) && selects(p.Filter, subject) {
+			return true
+		}
+	}
+	return false
 }
 
-// fit adapts a stored floor to the stream as it is found: a stream made anew has none, and one whose end
-// lies below the floor has lost data, so that its floor is its end.
-func (f floor) fit(created int64, last uint64) floor {
+// fit adapts a stored floor to what is found. A stream made anew has none. A stream whose end lies below
+// the floor has lost data, so that its floor is its end. Under another filter the floor starts anew, at the
+// durable's position.
+func (f floor) fit(created int64, filter string, position, last uint64) floor {
+	fitted := floor{Created: created, Filter: filter, From: position}
 	if f.Created != created {
-		return floor{Created: created}
+		return fitted
 	}
-	f.At.Sequence = min(f.At.Sequence, last)
-	f.Seen = min(f.Seen, last)
-	return f
+	fitted.Seen = min(f.Seen, last)
+	all := append(slices.Clone(f.Past), pastFloor{f.Filter, f.From, f.At})
+	for _, p := range all {
+		p.At.Sequence = min(p.At.Sequence, last)
+		switch {
+		case p.At.Sequence == 0:
+		case p.Filter == filter:
+			fitted.From, fitted.At = p.From, p.At
+		default:
+			fitted.Past = append(fitted.Past, p)
+		}
+	}
+	if extra := len(fitted.Past) - maxPastFloors; extra > 0 {
+		fitted.Past = fitted.Past[extra:]
+	}
+	return fitted
+}
+
+// filterOf is the stored form of filter subjects: sorted, separated by blanks, which no subject contains.
+func filterOf(subjects []string) string {
+	return strings.Join(slices.Sorted(slices.Values(subjects)), " ")
+}
+
+// selects reports whether filter selects subject. No filter selects all; "*" stands for one token and ">"
+// for one or more at the end.
+func selects(filter, subject string) bool {
+	if filter == "" {
+		return true
+	}
+	for one := range strings.SplitSeq(filter, " ") {
+		if matches(strings.Split(one, "."), strings.Split(subject, ".")) {
+			return true
+		}
+	}
+	return false
+}
+
+func matches(pattern, tokens []string) bool {
+	for i, p := range pattern {
+		switch {
+		case i >= len(tokens):
+			return false
+		case p == ">":
+			return true
+		case p != "*" && p != tokens[i]:
+			return false
+		}
+	}
+	return len(pattern) == len(tokens)
 }
 
 // advance moves the floor to the highest sample that the server's ack floor has reached. It never falls.
@@ -47,7 +123,7 @@ func (f floor) advance(ackFloor uint64, seen []sample) floor {
 
 // encode and decodeFloor are the stored form.
 func (f floor) encode() []byte {
-	b, _ := json.Marshal(f) // a struct of integers always encodes
+	b, _ := json.Marshal(f) // numbers and strings always encode
 	return b
 }
 

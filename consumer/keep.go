@@ -83,7 +83,7 @@ func (s *session) renew(ctx context.Context, d *delivery) bool {
 		d.cancel()
 		followers := s.reg.remove(d)
 		s.tellLost(d, err)
-		s.pull.end()
+		s.pull.end(d)
 		s.giveBackAll(followers, giveBackDelay(s.beat.ackWait))
 	}
 	return err == nil
@@ -101,7 +101,9 @@ func (s *session) watchFloor(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			s.moveFloor(context.WithoutCancel(ctx), keepSamples(samples, s.reg.highest(), *s.floor.Load()))
+			if s.js.Conn().IsConnected() {
+				s.moveFloor(context.WithoutCancel(ctx), keepSamples(samples, s.reg.highest(), *s.floor.Load()))
+			}
 			return
 		case <-ticker.C:
 		}
@@ -126,7 +128,7 @@ func (s *session) moveFloor(ctx context.Context, samples []sample) {
 	s.errors.Store(0)
 	old := *s.floor.Load()
 	moved := old.advance(info.AckFloor.Stream, samples)
-	if moved == old {
+	if moved.At == old.At && moved.Seen == old.Seen {
 		return
 	}
 	// Only a stored floor is used: one that is forgotten in a crash must not have answered anything.
@@ -136,7 +138,7 @@ func (s *session) moveFloor(ctx context.Context, samples []sample) {
 }
 
 // floorTimeout bounds one move of the floor.
-const floorTimeout = 5 * time.Second
+const floorTimeout = 2 * time.Second
 
 func (s *session) storeFloor(ctx context.Context, f floor) error {
 	c := onefold.Commit{Entry: onefold.Entry{Writes: []onefold.Write{{Table: floorTable, Key: s.cfg.Scope, Value: f.encode()}}}}

@@ -118,6 +118,12 @@ func TestAServerThatIsAwayAtTheStartIsWaitedFor(t *testing.T) {
 	require.NoError(t, r.srv.StartAgain())
 	r.awaitCount("acked", 1)
 	w.end()
+	var states []string
+	for _, state := range []string{"waiting to start", "running", "draining", "stopped"} {
+		e := r.events("state " + state)[0].state
+		states = append(states, e.From+" > "+e.To)
+	}
+	assert.Equal(t, []string{"new > waiting to start", "waiting to start > running", "running > draining", "draining > stopped"}, states)
 }
 
 func TestAStoreThatIsAwayAtTheStartIsWaitedFor(t *testing.T) {
@@ -151,6 +157,7 @@ func TestAMissingStreamIsAnErrorThatSaysWhatToDo(t *testing.T) {
 	err := r.start(c).err()
 	require.ErrorIs(t, err, jetstream.ErrStreamNotFound)
 	assert.ErrorContains(t, err, "create it first")
+	assert.ErrorIs(t, r.events("state stopped")[0].state.Err, jetstream.ErrStreamNotFound)
 }
 
 func TestTwoLiveConsumersOfOneScopeAndStoreAreRefused(t *testing.T) {
@@ -162,6 +169,11 @@ func TestTwoLiveConsumersOfOneScopeAndStoreAreRefused(t *testing.T) {
 	err := r.start(second).err()
 	require.ErrorIs(t, err, consumer.ErrScopeInUse)
 	assert.ErrorContains(t, err, "IN/work")
+	sameDurable := r.config(nothing)
+	sameDurable.Scope = "another"
+	err = r.start(sameDurable).err()
+	require.ErrorIs(t, err, consumer.ErrScopeInUse, "each would run what the other has done")
+	assert.ErrorContains(t, err, "durable IN/work")
 	w.end()
 	w = r.start(second) // the scope is free again
 	r.awaitCount("state running", 2)

@@ -59,6 +59,24 @@ func TestASlowHandlerRunsNoMessageTwiceAndWhatCannotStartInTimeIsGivenBack(t *te
 	assert.Zero(t, r.count("dropped")+r.count("duplicate")+r.count("lost"))
 }
 
+func TestCopiesThatWaitTakeNobodysPlace(t *testing.T) {
+	r := newRig(t)
+	g := newGate()
+	w := r.start(r.config(func(ctx context.Context, _ *onefold.Message, fx *onefold.Effects) error {
+		if fx.Key().ID == "slow" {
+			return g.pass(ctx)
+		}
+		return nil
+	}))
+	r.publishMany(500, func(int) (string, string) { return "slow", "x" })
+	r.publishMany(20, func(i int) (string, string) { return strconv.Itoa(i), "x" })
+	r.awaitCount("acked", 20)
+	assert.Zero(t, r.count("given back"))
+	close(g.open)
+	r.awaitCount("duplicate", 499)
+	w.end()
+}
+
 func TestEightWorkersAddTwoHundredTimesToOneCounterAndLoseNothing(t *testing.T) {
 	r := newRig(t)
 	const messages = 200
@@ -282,7 +300,7 @@ func TestAfterManyMessagesAnIdleConsumerHoldsNothing(t *testing.T) {
 	assert.Zero(t, keys)
 	stats, err := r.st.Stats(r.ctx)
 	require.NoError(t, err)
-	assert.EqualValues(t, 1, stats.Claims, "of the scope")
+	assert.EqualValues(t, 2, stats.Claims, "of scope and durable")
 	assert.EqualValues(t, messages, stats.Records)
 	w.end()
 	asked, held, _ := session.Counts()

@@ -5,7 +5,7 @@ import "time"
 // Bounds of the prefetch.
 const (
 	maxPrefetch      = 8192     // messages asked for and not answered
-	maxPrefetchBytes = 32 << 20 // of message bodies; half of what nats.go buffers before it drops
+	maxPrefetchBytes = 32 << 20 // of messages held and, as far as can be known, asked for
 )
 
 // prefetch is what the size of the next pull depends on.
@@ -15,7 +15,7 @@ type prefetch struct {
 	max         int           // MaxAckPending, or less
 	ackWait     time.Duration // server's patience
 	rate        float64       // messages ended a second; 0: not known yet
-	meanBytes   float64       // mean body; 0: not known yet
+	largest     float64       // bytes of a large message of late; 0: not known yet
 }
 
 // startPrefetch is the first target: enough to keep the workers busy while the rate is learnt. limit is
@@ -38,8 +38,8 @@ func (p prefetch) grown() int {
 		target = p.target
 	}
 	limit := p.max
-	if p.meanBytes > 0 {
-		limit = min(limit, int(maxPrefetchBytes/p.meanBytes))
+	if p.largest > 0 {
+		limit = min(limit, int(maxPrefetchBytes/p.largest))
 	}
 	return max(1, min(max(target, p.concurrency), limit))
 }
@@ -49,13 +49,28 @@ func (p prefetch) shrunk() int {
 	return min(p.concurrency, p.max)
 }
 
-// missing returns how many messages to ask for when held are asked for or not ended: none while at least
-// half of the target is held and every worker has one.
-func (p prefetch) missing(held int) int {
-	if held > max(p.target/2, p.concurrency) {
+// missing returns how many messages to ask for when asked are on their way and held, of so many bytes, have
+// not ended: none while at least half of the target is there and every worker has one, and no more than
+// the memory allows, but one if there is nothing at all.
+func (p prefetch) missing(asked, held, bytes int) int {
+	all := asked + held
+	if all > max(p.target/2, p.concurrency) {
 		return 0
 	}
-	return max(0, p.target-held)
+	n := p.target - all
+	if p.largest > 0 {
+		n = min(n, int((maxPrefetchBytes-float64(bytes))/p.largest)-asked)
+	}
+	if all == 0 {
+		return max(n, 1)
+	}
+	return max(n, 0)
+}
+
+// sized returns p after a message of so many bytes: large ones are noticed at once and forgotten slowly.
+func (p prefetch) sized(bytes int) prefetch {
+	p.largest = max(float64(bytes), p.largest+(float64(bytes)-p.largest)/256)
+	return p
 }
 
 // smoothed folds a new measurement into a mean, weighing it a quarter.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/dedupe"
+	"github.com/onefold-go/onefold/internal/pace"
 )
 
 // This file is one message's life, top to bottom. The names in brackets are the crash points of
@@ -37,7 +38,7 @@ func (s *session) receive(m jetstream.Msg) {
 		s.giveBack(d, 0)
 		return
 	}
-	if s.floor.Load().covers(d.msg.Sequence, d.msg.Time) {
+	if s.floor.Load().covers(d.msg.Subject, d.msg.Sequence, d.msg.Time) {
 		s.ackDuplicate(d)
 		return
 	}
@@ -62,8 +63,8 @@ func (s *session) describe(d *delivery) error {
 // on its position, so that two of them never fold into one.
 func (s *session) identify(d *delivery) {
 	id, err := s.findID(&d.msg)
-	if err == nil && id == "" {
-		err = dedupe.ErrMissingID
+	if err == nil {
+		_, err = dedupe.CheckID(id) // a blank one is none; others are taken as they are
 	}
 	if err == nil {
 		d.key = onefold.Key{Scope: s.cfg.Scope, ID: id}
@@ -97,14 +98,19 @@ func recoverAs(err *error) {
 
 // admit enters d into the registry and queues it for a worker, unless its key is held already.
 func (s *session) admit(d *delivery) {
+	var arrived onefold.DeliveryEvent
+	if s.obs.Followed != nil {
+		arrived = s.event(d) // a follower belongs to whoever ends the first copy as soon as it is entered
+	}
 	switch a, held := s.reg.add(d); a {
 	case arrivalNew:
 		if !s.work.push(d) {
 			s.giveBackAll(append(s.release(d), d), 0)
 		}
 	case arrivalFollows:
+		s.pull.displace(d)
 		if s.obs.Followed != nil {
-			s.obs.Followed(s.event(d))
+			s.obs.Followed(arrived)
 		}
 	case arrivalRepeats:
 		s.drop(d, nil)
@@ -115,12 +121,11 @@ func (s *session) admit(d *delivery) {
 	}
 }
 
-// rejectAs turns d, which is in no registry, into a message that becomes a dead letter. It gets a key
+// rejectAs turns d, which nobody else knows of, into a message that becomes a dead letter. It gets a key
 // derived from its ID and its content, because its own key belongs to the other payload.
 func (s *session) rejectAs(d *delivery, r *rejection) {
 	d.reject = r
 	d.key = d.key.Derive("mismatch", d.key.ID+"\x00"+d.fingerprint.String())
-	d.set(stageQueued)
 	s.admit(d)
 }
 
@@ -139,7 +144,7 @@ func (s *session) claim(w *worker, d *delivery) bool {
 	}
 	if d.reject != nil {
 		if d.move(stageClaiming, stageHandled) {
-			s.commitDeadLetter(d, verdict{class: d.reject.class, reason: d.reject.reason})
+			s.commitDeadLetter(d, verdict{class: d.reject.class, reason: d.reject.reason}, d.reject.cause)
 		}
 		return false
 	}
@@ -179,11 +184,12 @@ func (s *session) granted(w *worker, d *delivery, g onefold.Grant) bool {
 // reroute takes d out of the registry and admits it again as a message that cannot run. Copies that
 // waited for it are judged by themselves when they come again.
 func (s *session) reroute(d *delivery, r *rejection) {
-	if !d.move(stageClaiming, stageTaken) {
+	if !d.move(stageClaiming, stageEnded) {
 		return
 	}
 	s.giveBackAll(s.reg.remove(d), giveBackDelay(s.beat.ackWait))
-	s.rejectAs(d, r)
+	// It goes on as another delivery, because the heartbeat may still be looking at this one.
+	s.rejectAs(&delivery{ack: d.ack, msg: d.msg, key: d.key, identity: d.identity, fingerprint: d.fingerprint, received: d.received}, r)
 }
 
 // repeat answers a message whose key is done. A dead letter that has not left yet is waited for.
@@ -191,13 +197,14 @@ func (s *session) repeat(d *delivery, r *onefold.Record) {
 	if !d.move(stageClaiming, stageHandled) {
 		return
 	}
+	d.outcome = r.Outcome
 	if r.Outcome == onefold.DeadLettered && r.Unsettled > 0 {
 		s.settle(d)
 		return
 	}
 	followers := s.release(d)
 	s.ackDuplicate(d)
-	s.ackFollowers(followers)
+	s.ackFollowers(d, followers)
 }
 
 // busy brings a message again when the run that holds its key may have ended. That run is not one of this
@@ -210,11 +217,7 @@ func (s *session) busy(d *delivery, after time.Duration) {
 
 // mismatch makes a dead letter of a message whose ID was used with another payload.
 func (s *session) mismatch(d *delivery, g onefold.Grant) {
-	stored := onefold.Fingerprint{}
-	if g.Record != nil {
-		stored = g.Record.Fingerprint
-	}
-	s.reroute(d, rejectMismatch(stored, d.fingerprint))
+	s.reroute(d, rejectMismatch(g.Held, d.fingerprint))
 }
 
 // handle runs the handler and acts on how it ended.
@@ -243,7 +246,7 @@ func (s *session) handled(w *worker, d *delivery, err error) {
 	if lost {
 		w.discardContext()
 	}
-	v := afterRun(err, runState{attempt: d.attempt, seed: d.seed(), stopping: s.handlers.Err() != nil, lost: lost}, s.rule)
+	v := afterRun(err, runState{attempt: d.attempt, seed: d.seed(), reruns: d.conflicts, stopping: s.handlers.Err() != nil, lost: lost}, s.rule)
 	if s.obs.Handled != nil {
 		e := s.event(d)
 		e.Took, e.Class, e.Err = s.clock.Mono()-w.began, v.class, err
@@ -254,6 +257,7 @@ func (s *session) handled(w *worker, d *delivery, err error) {
 		s.hand(d, entry)
 		return
 	}
+	d.reads = entry.Reads
 	s.act(d, v, err)
 }
 
@@ -273,7 +277,7 @@ func (s *session) act(d *delivery, v verdict, err error) {
 	case actRetry:
 		s.retryLater(d, v)
 	case actDeadLetter:
-		s.commitDeadLetter(d, v)
+		s.commitDeadLetter(d, v, err)
 	case actRerun:
 		s.rerun(d)
 	case actAbandon:
@@ -297,9 +301,9 @@ func (s *session) commit(batch []*delivery) {
 			break
 		}
 		if retry == nil {
-			retry = storeBackOff()
+			retry = pace.Store()
 		}
-		if !sleep(s.ops, retry.NextBackOff()) {
+		if !pace.Sleep(s.ops, retry.NextBackOff()) {
 			return // the consumer has ended: unanswered messages come again and are decided by the store
 		}
 	}
@@ -335,7 +339,8 @@ func (s *session) committed(batch []*delivery, whole error) (again []*delivery) 
 
 // finish answers a message whose outcome is durable.
 func (s *session) finish(d *delivery) {
-	gaveUp := d.commit.Entry.Outcome == onefold.DeadLettered
+	d.outcome = d.commit.Entry.Outcome
+	gaveUp := d.outcome == onefold.DeadLettered
 	// What an earlier delivery of a rejected message has stored is told of once.
 	if d.commit.Existing == nil || d.repeated {
 		if s.obs.Committed != nil {
@@ -352,10 +357,14 @@ func (s *session) finish(d *delivery) {
 	s.ackAll(d)
 }
 
-// commitDeadLetter commits a dead letter in place of the message's effects.
-func (s *session) commitDeadLetter(d *delivery, v verdict) {
+// commitDeadLetter commits a dead letter in place of the message's effects. It is refused like them if what the
+// handler has read has moved: a handler that gave up on a state that never was gets another look.
+func (s *session) commitDeadLetter(d *delivery, v verdict, cause error) {
+	d.class, d.cause = v.class, cause
 	letter := deadLetter{msg: &d.msg, key: d.identity, class: v.class, reason: v.reason, attempts: d.attempt, earlier: d.history.LastReason}
-	s.hand(d, letter.entry(d.key, d.fingerprint, s.cfg.DeadLetterSubject, s.limits.MaxPayload, s.cfg.Retention))
+	entry := letter.entry(d.key, d.fingerprint, s.cfg.DeadLetterSubject, s.limits.MaxPayload, s.cfg.Retention)
+	entry.Reads = d.reads
+	s.hand(d, entry)
 }
 
 // maxConflicts is how often a handler is run again at once when the state it read has moved; after that

@@ -29,7 +29,8 @@ type puller struct {
 	mu      sync.Mutex
 	fetch   prefetch
 	asked   int  // asked for and not arrived
-	held    int  // arrived and not ended
+	held    int  // arrived, not ended, and not only waiting
+	bytes   int  // of what is held
 	paused  bool // ask for nothing; guarded by mu
 	closing bool // close what is open
 	ended   int  // since measured
@@ -90,14 +91,14 @@ func (p *puller) refill() error {
 	p.mu.Lock()
 	n := 0
 	if !p.paused {
-		n = p.fetch.missing(p.asked + p.held)
+		n = p.fetch.missing(p.asked, p.held, p.bytes)
 	}
 	if n == 0 {
 		p.mu.Unlock()
 		return nil
 	}
 	p.learn()
-	n = max(n, p.fetch.missing(p.asked+p.held))
+	n = max(n, p.fetch.missing(p.asked, p.held, p.bytes))
 	w := &window{left: n}
 	p.asked += n
 	p.mu.Unlock()
@@ -159,17 +160,46 @@ func (p *puller) arrived(w *window, m jetstream.Msg) {
 		w.left--
 		p.asked--
 	}
-	p.fetch.meanBytes += (float64(len(m.Data())) - p.fetch.meanBytes) / 64
+	p.bytes += len(m.Data())
+	p.fetch = p.fetch.sized(len(m.Data()))
+	// More was asked for than fits, by what was known of sizes then: take the rest back.
+	over := p.bytes > maxPrefetchBytes && p.asked > 0 && !p.closing
+	p.closing = p.closing || over
 	p.mu.Unlock()
+	if over {
+		p.look()
+	}
 	p.arrive(m)
 }
 
-// end says that one message is held no more.
-func (p *puller) end() {
+// end says that d is held no more.
+func (p *puller) end(d *delivery) {
 	p.mu.Lock()
-	p.held--
+	p.giveUpPlace(d)
+	p.bytes -= len(d.ack.Data())
 	p.ended++
-	wanted := !p.paused && p.fetch.missing(p.asked+p.held) > 0
+	p.unlockAndLook()
+}
+
+// displace says that d only waits from now on, for another copy or for the relay: it is held, and its bytes
+// count, but others may be asked for in its place.
+func (p *puller) displace(d *delivery) {
+	p.mu.Lock()
+	p.giveUpPlace(d)
+	p.unlockAndLook()
+}
+
+// giveUpPlace frees the place of d, once. The caller holds mu.
+func (p *puller) giveUpPlace(d *delivery) {
+	if !d.placeless {
+		d.placeless = true
+		p.held--
+	}
+}
+
+// unlockAndLook releases mu and wakes run if there is something to ask for.
+func (p *puller) unlockAndLook() {
+	wanted := !p.paused && p.fetch.missing(p.asked, p.held, p.bytes) > 0
 	p.mu.Unlock()
 	if wanted {
 		p.look()
@@ -214,12 +244,22 @@ func (p *puller) closeOpen() {
 	for w := range p.open {
 		w.stop.Drain()
 	}
+	// Without a connection a drain waits for the client's own long timeout, and nothing can arrive anyway.
+	patience := time.NewTimer(drainTimeout)
+	defer patience.Stop()
 	for w := range p.open {
-		<-w.stop.Closed()
+		select {
+		case <-w.stop.Closed():
+		case <-patience.C:
+			patience.Reset(0)
+		}
 		p.giveUp(w)
 	}
 	clear(p.open)
 }
+
+// drainTimeout bounds the closing of windows.
+const drainTimeout = 2 * time.Second
 
 // fatalPullError reports whether err ends consumption for good.
 func fatalPullError(err error) bool {

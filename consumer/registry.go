@@ -21,7 +21,7 @@ func newRegistry() *registry {
 
 // maxFollowers bounds the copies that wait for one run. They are searched for each further copy, and each
 // takes a place that another message could have.
-const maxFollowers = 256
+const maxFollowers = 4096
 
 // arrival is what a registry says to a new delivery.
 type arrival uint8

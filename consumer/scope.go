@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,30 +10,33 @@ import (
 )
 
 // scopeScope is the scope of the claims by which consumers of one store notice each other: two that dedupe
-// under one name would take each other's messages for duplicates.
+// under one scope would take each other's messages for duplicates, and two on one durable under different
+// scopes would each run what the other has done.
 const scopeScope = "onefold.consumer"
 
-// holdScope claims the scope for this session. A store shared by several processes has one consumer of a
-// scope in each of them, so there nothing is claimed and the result is nil.
-func (s *session) holdScope(ctx context.Context) (*onefold.Claim, error) {
+// holdScope claims the scope and the durable for this session. A store shared by several processes has one
+// consumer of a scope in each of them, so there nothing is claimed.
+func (s *session) holdScope(ctx context.Context) error {
 	if !s.st.Info().OneProcess {
-		return nil, nil
+		return nil
 	}
-	grant, err := s.st.Begin(ctx, onefold.Request{Key: onefold.Key{Scope: scopeScope, ID: s.cfg.Scope}, Lease: s.cfg.Lease, Holder: s.holder()})
-	if err != nil {
-		return nil, fmt.Errorf("claim scope %q: %w", s.cfg.Scope, err)
+	for _, name := range []string{"scope " + s.cfg.Scope, "durable " + s.cfg.Stream + "/" + s.cfg.Name} {
+		grant, err := s.st.Begin(ctx, onefold.Request{Key: onefold.Key{Scope: scopeScope, ID: name}, Lease: s.cfg.Lease, Holder: s.holder()})
+		if err == nil && grant.Verdict != onefold.Granted {
+			err = fmt.Errorf("%w; stop that one, or give this one a Config.Name of its own", ErrScopeInUse)
+		}
+		if err != nil {
+			s.releaseScope(ctx)
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		s.scope = append(s.scope, grant.Claim)
 	}
-	if grant.Verdict != onefold.Granted {
-		return nil, fmt.Errorf("%w: %q; give this consumer another Config.Scope, or stop the other", ErrScopeInUse, s.cfg.Scope)
-	}
-	return grant.Claim, nil
+	return nil
 }
 
-// keepScope renews the claim until ctx ends.
-func (s *session) keepScope(ctx context.Context, c *onefold.Claim) {
-	if c == nil {
-		return
-	}
+// keepScope renews the claims until ctx ends. It also is how an idle consumer notices that its store is
+// closed.
+func (s *session) keepScope(ctx context.Context) {
 	ticker := time.NewTicker(s.cfg.Lease / 3)
 	defer ticker.Stop()
 	for {
@@ -40,14 +44,18 @@ func (s *session) keepScope(ctx context.Context, c *onefold.Claim) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			// A lost scope claim breaks nothing by itself: it is a guard against a mistake at start.
-			_ = s.st.Renew(ctx, c, s.cfg.Lease)
+		}
+		for _, c := range s.scope {
+			// A lost claim breaks nothing by itself: it is a guard against a mistake at start.
+			if err := s.st.Renew(ctx, c, s.cfg.Lease); errors.Is(err, onefold.ErrClosed) {
+				s.fail(err)
+			}
 		}
 	}
 }
 
-func (s *session) releaseScope(ctx context.Context, c *onefold.Claim) {
-	if c != nil {
+func (s *session) releaseScope(ctx context.Context) {
+	for _, c := range s.scope {
 		_ = s.st.Release(ctx, c, onefold.Failure{Reason: "consumer stopped"})
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -33,16 +32,14 @@ type session struct {
 	commits *fifo[*delivery] // from the workers to the committers
 	floor   atomic.Pointer[floor]
 
-	scope    *onefold.Claim // see holdScope
-	process  uint64         // with attempts: who holds a claim
-	attempts atomic.Uint64  // of claims
-	draining atomic.Bool    // shutting down: give back what arrives
-	errors   atomic.Int64   // of the pulls, since the server last answered
-	failed   chan error     // the first reason that ends the session
+	*status
+	scope    []*onefold.Claim // see holdScope
+	process  uint64           // with attempts: who holds a claim
+	attempts atomic.Uint64    // of claims
+	draining atomic.Bool      // shutting down: give back what arrives
+	errors   atomic.Int64     // of the pulls, since the server last answered
+	failed   chan error       // the first reason that ends the session
 	trouble  trouble
-
-	stateMu sync.Mutex // orders the events of State
-	state   string
 
 	handlers context.Context // ends running handlers
 	ops      context.Context // ends calls of the store
@@ -55,7 +52,7 @@ type session struct {
 const committerCount = 2
 
 // open finds or makes what the session needs on the server and in the store.
-func (c *Consumer) open(ctx context.Context) (*session, error) {
+func (c *Consumer) open(ctx context.Context, state *status) (*session, error) {
 	cfg := c.cfg
 	stream, err := c.js.Stream(ctx, cfg.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -65,7 +62,7 @@ func (c *Consumer) open(ctx context.Context) (*session, error) {
 		return nil, fmt.Errorf("look up the stream: %w", err)
 	}
 	info := stream.CachedInfo()
-	s := &session{cfg: cfg, st: c.st, js: c.js, obs: *cfg.Observer, clock: cfg.Clock,
+	s := &session{cfg: cfg, st: c.st, js: c.js, status: state, obs: *cfg.Observer, clock: cfg.Clock,
 		rule: retryRule{maxAttempts: cfg.MaxAttempts, min: cfg.RetryMin, max: cfg.RetryMax},
 		reg:  newRegistry(), work: newFifo[*delivery](cfg.Concurrency), commits: newFifo[*delivery](committerCount), failed: make(chan error, 1)}
 	s.limits = onefold.Limits{MaxPayload: int(c.js.Conn().MaxPayload()), MaxEntry: c.st.Info().MaxEntry}
@@ -73,26 +70,29 @@ func (c *Consumer) open(ctx context.Context) (*session, error) {
 		return nil, fmt.Errorf("%w: the store's MaxEntry is %d and the server's max_payload %d: a dead letter could not be stored; raise MaxEntry to %d",
 			onefold.ErrInvalid, s.limits.MaxEntry, s.limits.MaxPayload, need)
 	}
-	f, err := s.loadFloor(ctx)
+	stored, err := s.loadFloor(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the floor: %w", err)
 	}
-	f = f.fit(info.Created.UnixNano(), info.State.LastSeq)
-	s.floor.Store(&f)
 	if err := ensureDeadLetters(ctx, c.js, cfg, info.Config.Replicas); err != nil {
 		return nil, err
 	}
-	if s.consumer, err = ensureConsumer(ctx, c.js, cfg, f); err != nil {
+	var f floor
+	if s.consumer, f, err = ensureConsumer(ctx, c.js, cfg, stored, info); err != nil {
 		return nil, err
 	}
+	s.floor.Store(&f)
 	found := s.consumer.CachedInfo().Config
 	s.beat = heartbeatRule{ackWait: found.AckWait, lease: cfg.Lease}
+	if cfg.Retention < 2*found.AckWait {
+		return nil, fmt.Errorf("%w: Config.Retention is %v and AckWait %v: a message whose ack is lost would come again after its key is forgotten; raise Retention to at least %v",
+			onefold.ErrInvalid, cfg.Retention, found.AckWait, 2*found.AckWait)
+	}
 	s.pull = newPuller(s.consumer, startPrefetch(cfg.Concurrency, pullLimit(found), found.AckWait), s.clock, s.receive, s.pullTrouble)
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails since Go 1.24
 	s.process = binary.LittleEndian.Uint64(random[:])
-	s.state = stateNew
-	if s.scope, err = s.holdScope(ctx); err != nil {
+	if err = s.holdScope(ctx); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -118,10 +118,10 @@ func (s *session) run(ctx context.Context) error {
 	var pullers, keepers sync.WaitGroup
 	keepers.Go(func() { s.keepAlive(keeping) })
 	keepers.Go(func() { s.watchFloor(keeping) })
-	keepers.Go(func() { s.keepScope(keeping, s.scope) })
+	keepers.Go(func() { s.keepScope(keeping) })
 	keepers.Go(func() { s.probeStore(keeping) })
 	pullers.Go(func() { s.pull.run(pulling) })
-	s.become(stateRunning, nil)
+	s.become(StateRunning, nil)
 
 	var cause error
 	select {
@@ -129,79 +129,21 @@ func (s *session) run(ctx context.Context) error {
 	case cause = <-s.failed:
 	}
 
-	s.become(stateDraining, cause)
+	s.become(StateDraining, cause)
 	s.draining.Store(true)
 	endPulling()
 	pullers.Wait()
-	s.giveBackQueued()
-	s.work.close()
-	idle := s.endWorkers(endHandlers)
-	s.commits.close()
-	s.endCommitters(endOps)
+	late := s.endWork(endHandlers, endOps)
 	endWaits()
 	s.background.Wait()
 	s.flush(values)
 	endKeeping()
 	keepers.Wait()
-	s.releaseScope(values, s.scope)
-	s.become(stateStopped, cause)
-	if !idle {
-		cause = errors.Join(cause, fmt.Errorf("%w (%v)", ErrHandlersRunning, s.cfg.ShutdownTimeout))
-	}
-	return cause
-}
-
-// giveBackQueued hands everything that has not started to other processes.
-func (s *session) giveBackQueued() {
-	for _, h := range s.reg.snapshot(nil) {
-		if h.move(stageQueued, stageEnded) || h.move(stageClaiming, stageEnded) {
-			s.giveBackAll(append(s.reg.remove(h.delivery), h.delivery), 0)
-		}
-	}
-}
-
-// endWorkers waits for running handlers, then ends their contexts and waits a little longer. It reports
-// whether all have returned.
-func (s *session) endWorkers(endHandlers context.CancelFunc) bool {
-	done := make(chan struct{})
-	go func() { s.workers.Wait(); close(done) }() // ends with the last handler
-	if waitFor(done, s.cfg.ShutdownTimeout) {
-		return true
-	}
-	endHandlers()
-	return waitFor(done, cancelGrace)
-}
-
-// cancelGrace is how long a cancelled handler may take to return.
-const cancelGrace = 2 * time.Second
-
-// endCommitters waits for accepted outcomes. A store that does not answer by then leaves its messages
-// unanswered; they come again.
-func (s *session) endCommitters(endOps context.CancelFunc) {
-	done := make(chan struct{})
-	go func() { s.committers.Wait(); close(done) }()
-	if !waitFor(done, s.cfg.ShutdownTimeout) {
-		endOps()
-		<-done
-	}
-}
-
-func waitFor(done <-chan struct{}, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return true
-	case <-timer.C:
-		return false
-	}
-}
-
-// flush sends the last acks. If it cannot, the messages come again and the store answers them.
-func (s *session) flush(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, floorTimeout)
+	last, cancel := context.WithTimeout(values, lastTimeout)
 	defer cancel()
-	_ = s.js.Conn().FlushWithContext(ctx)
+	s.releaseScope(last)
+	s.become(StateStopped, cause)
+	return errors.Join(cause, late)
 }
 
 // holder names one attempt to claim.
@@ -225,30 +167,6 @@ func (s *session) pullTrouble(err error) {
 	}
 }
 
-// The states of a consumer, for StateEvent.
-const (
-	stateNew      = "new"
-	stateOpening  = "waiting to start"
-	stateRunning  = "running"
-	stateWaiting  = "waiting for the store"
-	stateDraining = "draining"
-	stateStopped  = "stopped"
-)
-
-// become tells the observer of a new state. Once draining, a consumer can only stop.
-func (s *session) become(state string, err error) {
-	s.stateMu.Lock()
-	defer s.stateMu.Unlock()
-	old := s.state
-	if old == state || (old == stateDraining && state != stateStopped) {
-		return
-	}
-	s.state = state
-	if s.obs.State != nil {
-		s.obs.State(onefold.StateEvent{At: s.clock.Wall(), Part: s.cfg.part(), From: old, To: state, Err: err})
-	}
-}
-
 // event describes d to the observer.
 func (s *session) event(d *delivery) onefold.DeliveryEvent {
 	e := onefold.DeliveryEvent{At: s.clock.Wall(), Stream: s.cfg.Stream, Consumer: s.cfg.Name,
@@ -256,8 +174,6 @@ func (s *session) event(d *delivery) onefold.DeliveryEvent {
 	if d.claim != nil {
 		e.Token = d.claim.Token
 	}
-	if d.reject != nil {
-		e.Class, e.Err = d.reject.class, errors.New(d.reject.reason)
-	}
+	e.Outcome, e.Class, e.Err = d.outcome, d.class, d.cause
 	return e
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -95,6 +96,44 @@ func TestAPurgedStreamGoesOnBehindItsFloor(t *testing.T) {
 	r.publishMany(5, func(i int) (string, string) { return "new" + strconv.Itoa(i), "x" })
 	r.runTo(counting(&runs), 5)
 	assert.EqualValues(t, 15, runs.Load())
+}
+
+func TestWhatAFilterLeftOutRunsOnceTheFilterLetsItIn(t *testing.T) {
+	r := newRig(t)
+	send := func(subject, id string) {
+		r.send(&nats.Msg{Subject: subject, Data: []byte("x"), Header: nats.Header{onefold.HeaderID: {id}}})
+	}
+	send("in.b", "left out")
+	send("in.a", "first")
+	var runs atomic.Int64
+	c := r.config(counting(&runs))
+	c.FilterSubjects = []string{"in.a"}
+	w := r.start(c)
+	r.awaitCount("acked", 1)
+	r.settled()
+	w.end()
+	r.deleteConsumer()
+	c.FilterSubjects = []string{"in.>"}
+	w = r.start(c)
+	r.awaitCount("acked", 2)
+	r.awaitCount("duplicate", 1)
+	w.end()
+	assert.EqualValues(t, 2, runs.Load())
+	assert.Equal(t, "in.b", r.events("acked")[1].event.Subject)
+	assert.Equal(t, "in.a", r.events("duplicate")[0].event.Subject, "settled under the narrow filter")
+}
+
+func TestALostConsumerOfAWorkQueueIsMadeAgain(t *testing.T) {
+	r := newRig(t)
+	require.NoError(t, r.js.DeleteStream(r.ctx, "IN"))
+	r.stream(jetstream.StreamConfig{Name: "IN", Subjects: []string{"in.>"}, Retention: jetstream.WorkQueuePolicy})
+	var runs atomic.Int64
+	r.publishMany(10, func(i int) (string, string) { return strconv.Itoa(i), "x" })
+	r.runTo(counting(&runs), 10)
+	r.deleteConsumer()
+	r.publish("new", "x")
+	r.runTo(counting(&runs), 1)
+	assert.EqualValues(t, 11, runs.Load())
 }
 
 func TestALostConsumerIsMadeAgainBehindTheFloor(t *testing.T) {

@@ -120,6 +120,43 @@ func (h *hanging) Commit(ctx context.Context, batch []*onefold.Commit) error {
 	return ctx.Err()
 }
 
+func TestAStoreThatHangsInReleaseDoesNotKeepAConsumerFromStopping(t *testing.T) {
+	r := newRig(t)
+	c := r.config(func(context.Context, *onefold.Message, *onefold.Effects) error { return errors.New("not yet") })
+	c.ShutdownTimeout = 50 * time.Millisecond
+	st := &deaf{Store: r.st, asked: make(chan struct{}, 16)}
+	w := r.startOn(r.js, st, c)
+	r.publish("one", "x")
+	r.await1(st.asked)
+	w.end()
+	assert.Zero(t, r.count("acked")+r.count("retried"))
+}
+
+// deaf never answers a release.
+type deaf struct {
+	onefold.Store
+	asked chan struct{}
+}
+
+func (d *deaf) Release(ctx context.Context, _ *onefold.Claim, _ onefold.Failure) error {
+	d.asked <- struct{}{}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestStoppingWhileTheServerIsAwayEnds(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c := r.config(nothing)
+	c.ShutdownTimeout = 50 * time.Millisecond
+	w := r.start(c)
+	r.publish("one", "x")
+	r.awaitCount("acked", 1)
+	r.srv.Stop()
+	require.Eventually(t, func() bool { return !r.nc.IsConnected() }, 10*time.Second, time.Millisecond)
+	w.end()
+}
+
 func TestAConsumerThatNeverStartedEndsInPeace(t *testing.T) {
 	r := newRig(t)
 	work, err := consumer.New(r.js, r.st, r.config(nothing))

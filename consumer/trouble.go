@@ -10,6 +10,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/internal/pace"
 )
 
 // This file is what happens while the store does not answer: pulling stops, so that nothing is handed to
@@ -44,7 +45,7 @@ func (s *session) storeFails(c storeCall, err error) {
 	s.trouble.calls.Store(before | uint32(c))
 	if before == 0 {
 		s.pull.pause(true)
-		s.become(stateWaiting, err)
+		s.become(StateWaiting, err)
 	}
 }
 
@@ -59,7 +60,7 @@ func (s *session) storeWorks(c storeCall) {
 	after := before &^ uint32(c)
 	s.trouble.calls.Store(after)
 	if before != 0 && after == 0 {
-		s.become(stateRunning, nil)
+		s.become(StateRunning, nil)
 		s.pull.pause(false)
 	}
 }
@@ -122,35 +123,17 @@ func (s *session) begin(d *delivery) (onefold.Grant, bool) {
 			s.fail(err)
 			return grant, false
 		case errors.Is(err, onefold.ErrInvalid), errors.Is(err, onefold.ErrTooLarge):
-			s.reroute(d, &rejection{class: onefold.ClassPermanent, reason: err.Error()})
+			s.reroute(d, rejectRefused(err))
 			return grant, false
 		case s.handlers.Err() != nil:
 			return grant, false
 		}
 		s.storeFails(callBegin, err)
 		if retry == nil {
-			retry = storeBackOff()
+			retry = pace.Store()
 		}
-		if !sleep(s.handlers, retry.NextBackOff()) || d.at() != stageClaiming {
+		if !pace.Sleep(s.handlers, retry.NextBackOff()) || d.at() != stageClaiming {
 			return grant, false
 		}
-	}
-}
-
-// storeBackOff paces what is repeated until the store answers.
-func storeBackOff() *backoff.ExponentialBackOff {
-	return backoff.NewExponentialBackOff(backoff.WithInitialInterval(10*time.Millisecond),
-		backoff.WithMaxInterval(time.Second), backoff.WithMaxElapsedTime(0))
-}
-
-// sleep waits for d and reports false if ctx ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }

@@ -48,13 +48,12 @@ func TestAStoreThatRefusesClaimsStopsThePullingAndNothingIsAckedUntilItIsBack(t 
 // refusing refuses all claims but the consumer's own while it is down.
 type refusing struct {
 	onefold.Store
-	down  *atomic.Bool
-	err   error
-	owned atomic.Bool
+	down *atomic.Bool
+	err  error
 }
 
 func (s *refusing) Begin(ctx context.Context, r onefold.Request) (onefold.Grant, error) {
-	if s.owned.Swap(true) && s.down.Load() {
+	if r.Key.Scope != ownScope && s.down.Load() {
 		return onefold.Grant{}, s.err
 	}
 	return s.Store.Begin(ctx, r)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/dedupe"
+	"github.com/onefold-go/onefold/internal/pace"
 )
 
 // action is what follows from how a stage ended.
@@ -36,6 +37,7 @@ type verdict struct {
 type runState struct {
 	attempt  int    // of this run, from 1
 	seed     uint64 // of the jitter
+	reruns   int    // of this run, because of conflicts
 	stopping bool   // the consumer has cancelled its handlers
 	lost     bool   // the claim has ended
 }
@@ -56,13 +58,15 @@ func afterRun(err error, s runState, r retryRule) verdict {
 	case s.stopping && !onefold.IsPermanent(err):
 		// Whatever the handler makes of its cancelled context is not the message's fault.
 		return verdict{do: actRetry, class: onefold.ClassHandler, reason: "consumer stopped during the run"}
-	case errors.Is(err, onefold.ErrConflict):
-		return verdict{do: actRerun, class: onefold.ClassConflict}
 	}
 	class := classOf(err)
-	if class == onefold.ClassPermanent {
+	switch {
+	case class == onefold.ClassPermanent:
 		return verdict{do: actDeadLetter, class: class, reason: err.Error()}
+	case class == onefold.ClassConflict && s.reruns < maxConflicts:
+		return verdict{do: actRerun, class: class}
 	}
+	// A conflict that the handler itself goes on to report is its failure like any other.
 	return afterFailure(err, class, s, r)
 }
 
@@ -73,7 +77,7 @@ func afterFailure(err error, class onefold.Class, s runState, r retryRule) verdi
 	}
 	delay, chosen := onefold.RetryDelay(err)
 	if !chosen {
-		delay = retryDelay(s.attempt, s.seed, r)
+		delay = pace.Delay(s.attempt, s.seed, r.min, r.max)
 	}
 	return verdict{do: actRetry, class: class, delay: delay, counted: true, reason: err.Error()}
 }
@@ -86,6 +90,8 @@ func classOf(err error) onefold.Class {
 		return onefold.ClassPanic
 	case onefold.IsPermanent(err):
 		return onefold.ClassPermanent
+	case errors.Is(err, onefold.ErrConflict):
+		return onefold.ClassConflict
 	}
 	return onefold.ClassHandler
 }
@@ -123,42 +129,33 @@ func refused(err error) bool {
 	return errors.Is(err, onefold.ErrTooLarge) || errors.Is(err, onefold.ErrUnsupported) || errors.Is(err, onefold.ErrInvalid)
 }
 
-// retryDelay grows from r.min by doubling, up to r.max, and is shortened by up to a fifth so that messages
-// that failed together do not come back together. It is a pure function of the attempt and the seed.
-func retryDelay(attempt int, seed uint64, r retryRule) time.Duration {
-	delay := r.max
-	if shift := max(attempt, 1) - 1; shift < 62 && r.min <= r.max>>shift {
-		delay = r.min << shift
-	}
-	x := mix(seed + uint64(attempt))
-	return delay - time.Duration(x%uint64(delay/5+1))
-}
-
-// mix spreads the bits of x (the finalizer of SplitMix64, Steele, Lea and Flood 2014).
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9
-	x = (x ^ (x >> 27)) * 0x94d049bb133111eb
-	return x ^ (x >> 31)
-}
-
 // rejection says why a message cannot run at all.
 type rejection struct {
 	class  onefold.Class
 	reason string
+	cause  error // for the observer: it may say more than the reason
 }
 
-// rejectID is the rejection of a message whose ID could not be found.
+// rejectID is the rejection of a message whose ID or fingerprint could not be found.
 func rejectID(err error) *rejection {
-	reason := dedupe.ErrMissingID.Error()
-	if !errors.Is(err, dedupe.ErrMissingID) {
-		reason += ": " + err.Error()
+	r := &rejection{class: onefold.ClassMissingID, reason: dedupe.ErrMissingID.Error(), cause: err}
+	var panicked *onefold.PanicError
+	switch {
+	case errors.As(err, &panicked):
+		r.class, r.reason = onefold.ClassPanic, "identifying the message: "+err.Error()
+	case !errors.Is(err, dedupe.ErrMissingID):
+		r.reason += ": " + err.Error()
 	}
-	return &rejection{class: onefold.ClassMissingID, reason: reason}
+	return r
 }
 
 // rejectMismatch is the rejection of a message whose ID holds another payload.
 func rejectMismatch(stored, given onefold.Fingerprint) *rejection {
-	return &rejection{class: onefold.ClassMismatch,
-		reason: fmt.Sprintf("id reused with different payload: stored %v, given %v", stored, given)}
+	cause := fmt.Errorf("id reused with different payload: stored %v, given %v", stored, given)
+	return &rejection{class: onefold.ClassMismatch, reason: cause.Error(), cause: cause}
+}
+
+// rejectRefused is the rejection of a message that the store will never take.
+func rejectRefused(err error) *rejection {
+	return &rejection{class: onefold.ClassPermanent, reason: err.Error(), cause: err}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/dedupe"
+	"github.com/onefold-go/onefold/internal/pace"
 )
 
 var (
@@ -22,19 +23,22 @@ var (
 )
 
 func TestWhatFollowsFromARun(t *testing.T) {
-	stopping, lost := firstRun, firstRun
-	stopping.stopping, lost.lost = true, true
+	stopping, lost, stuck := firstRun, firstRun, firstRun
+	stopping.stopping, lost.lost, stuck.reruns = true, true, maxConflicts
 	for name, c := range map[string]struct {
 		err   error
 		state runState
 		want  verdict
 	}{
-		"success is committed":                       {nil, firstRun, verdict{do: actCommit}},
-		"success while stopping is committed":        {nil, stopping, verdict{do: actCommit}},
-		"a lost run is abandoned whatever it says":   {nil, lost, verdict{do: actAbandon, class: onefold.ClassLost}},
-		"a lost run that failed too":                 {errPlain, lost, verdict{do: actAbandon, class: onefold.ClassLost}},
-		"a conflict runs again":                      {fmt.Errorf("get: %w", onefold.ErrConflict), firstRun, verdict{do: actRerun, class: onefold.ClassConflict}},
-		"a conflict in the last attempt runs again":  {onefold.ErrConflict, lastRun, verdict{do: actRerun, class: onefold.ClassConflict}},
+		"success is committed":                      {nil, firstRun, verdict{do: actCommit}},
+		"success while stopping is committed":       {nil, stopping, verdict{do: actCommit}},
+		"a lost run is abandoned whatever it says":  {nil, lost, verdict{do: actAbandon, class: onefold.ClassLost}},
+		"a lost run that failed too":                {errPlain, lost, verdict{do: actAbandon, class: onefold.ClassLost}},
+		"a conflict runs again":                     {fmt.Errorf("get: %w", onefold.ErrConflict), firstRun, verdict{do: actRerun, class: onefold.ClassConflict}},
+		"a conflict in the last attempt runs again": {onefold.ErrConflict, lastRun, verdict{do: actRerun, class: onefold.ClassConflict}},
+		"a permanent conflict gives up":             {onefold.Permanent(onefold.ErrConflict), firstRun, verdict{do: actDeadLetter, class: onefold.ClassPermanent, reason: onefold.ErrConflict.Error()}},
+		"a conflict without end is a failure": {onefold.RetryAfter(time.Hour, onefold.ErrConflict), stuck,
+			verdict{do: actRetry, class: onefold.ClassConflict, counted: true, delay: time.Hour, reason: onefold.ErrConflict.Error()}},
 		"a permanent error gives up":                 {onefold.Permanent(errPlain), firstRun, verdict{do: actDeadLetter, class: onefold.ClassPermanent, reason: "plain"}},
 		"a permanent error while stopping gives up":  {onefold.Permanent(errPlain), stopping, verdict{do: actDeadLetter, class: onefold.ClassPermanent, reason: "plain"}},
 		"a failure while stopping is not counted":    {errPlain, stopping, verdict{do: actRetry, class: onefold.ClassHandler, reason: "consumer stopped during the run"}},
@@ -50,7 +54,7 @@ func TestWhatFollowsFromARun(t *testing.T) {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, c.want, afterRun(c.err, c.state, ruleTen)) })
 	}
 	plain := afterRun(errPlain, firstRun, ruleTen)
-	assert.Equal(t, verdict{do: actRetry, class: onefold.ClassHandler, counted: true, delay: retryDelay(1, 7, ruleTen), reason: "plain"}, plain)
+	assert.Equal(t, verdict{do: actRetry, class: onefold.ClassHandler, counted: true, delay: pace.Delay(1, 7, ruleTen.min, ruleTen.max), reason: "plain"}, plain)
 }
 
 func TestWhatFollowsFromACommit(t *testing.T) {
@@ -86,31 +90,12 @@ func TestWhatFollowsFromACommit(t *testing.T) {
 	assert.False(t, afterCommit(onefold.ErrTooLarge, true, firstRun, ruleTen).counted)
 }
 
-func TestTheRetryDelayDoublesUpToItsLimitWithAFifthOfJitter(t *testing.T) {
-	for _, r := range []retryRule{
-		ruleTen, {min: time.Nanosecond, max: time.Nanosecond}, {min: time.Millisecond, max: 3 * time.Millisecond}, {min: 1, max: 1000 * time.Hour},
-	} {
-		full := r.min
-		for attempt := 1; attempt < 200; attempt++ {
-			for seed := range uint64(50) {
-				d := retryDelay(attempt, seed, r)
-				assert.LessOrEqual(t, d, full)
-				assert.GreaterOrEqual(t, d, full-full/5)
-				assert.Equal(t, d, retryDelay(attempt, seed, r), "a pure function")
-			}
-			if full <= r.max/2 {
-				full *= 2
-			} else {
-				full = r.max
-			}
-		}
-	}
-	assert.NotEqual(t, retryDelay(5, 1, ruleTen), retryDelay(5, 2, ruleTen), "messages that failed together come back apart")
-}
-
 func TestARejectionNamesItsCause(t *testing.T) {
-	assert.Equal(t, &rejection{onefold.ClassMissingID, "missing id"}, rejectID(fmt.Errorf("header: %w", dedupe.ErrMissingID)))
-	assert.Equal(t, &rejection{onefold.ClassMissingID, "missing id: plain"}, rejectID(errPlain))
+	missing := fmt.Errorf("header: %w", dedupe.ErrMissingID)
+	assert.Equal(t, &rejection{onefold.ClassMissingID, "missing id", missing}, rejectID(missing))
+	assert.Equal(t, &rejection{onefold.ClassMissingID, "missing id: plain", errPlain}, rejectID(errPlain))
+	panicked := &onefold.PanicError{Value: "no such field"}
+	assert.Equal(t, &rejection{onefold.ClassPanic, "identifying the message: handler panicked: no such field", panicked}, rejectID(panicked))
 	a, b := onefold.Fingerprint{Version: 1, Sum: [16]byte{1}}, onefold.Fingerprint{Version: 1, Sum: [16]byte{2}}
 	r := rejectMismatch(a, b)
 	assert.Equal(t, onefold.ClassMismatch, r.class)

@@ -2,5 +2,44 @@
 // guards against one ID with two payloads ([Fingerprinter]), and [Guard], which runs work once when it
 // arrives another way than through a consumer, for instance as an HTTP request.
 //
-// It imports package onefold, internal/safecall and cenkalti/backoff; never NATS and never a store.
+// A consumer takes its source and its fingerprint from here:
+//
+//	consumer.Config{
+//		ID:          dedupe.FirstOf(dedupe.HeaderID("Order-Id"), dedupe.DefaultID),
+//		Fingerprint: dedupe.BodyOnly,
+//		// ...
+//	}
+//
+// A Guard claims an ID, runs a function and commits what the function asked for together with the mark
+// that the ID is done:
+//
+//	guard, err := dedupe.NewGuard(st, dedupe.GuardOptions{Scope: "http/payments"})
+//	// ...
+//	result, err := guard.Do(ctx, request.Header.Get("Idempotency-Key"),
+//		dedupe.BodyFingerprint("POST /payments", body),
+//		func(ctx context.Context, fx *onefold.Effects) error {
+//			fx.Publish("payments.made", payment)
+//			fx.Result(receipt)
+//			return nil
+//		})
+//	switch {
+//	case errors.Is(err, onefold.ErrBusy):     // the first request still runs: 409, ask again
+//	case errors.Is(err, onefold.ErrMismatch): // the ID was used for another request: 422
+//	case errors.Is(err, onefold.ErrUnknown):  // no answer from the store: 503, ask again with the same ID
+//	case err != nil:                          // the function failed, nothing is stored
+//	default:
+//		reply(result.Record.Result) // of this run or of the first one
+//	}
+//
+// What is promised, per ID and within GuardOptions.Retention: the effects of at most one run are committed,
+// a repeat is answered from the stored result without running, and an ID that was used for something else
+// is refused, not answered. What is not promised: that the function runs once. It may run again after an
+// error, a conflict or a crash; only its effects are once. Messages asked for leave through a relay of
+// package outbox on the same store.
+//
+// Reading order: ids.go and fingerprints.go (pure functions of a message), guard.go (claim), run.go (run and
+// commit), keeper.go (renewal).
+//
+// It imports package onefold, internal/safecall, internal/commit and internal/pace; never NATS and never a
+// store.
 package dedupe

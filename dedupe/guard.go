@@ -2,47 +2,13 @@ package dedupe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/onefold-go/onefold"
 )
-
-// The defaults of GuardOptions, and how often a run that met a conflict is repeated.
-const (
-	DefaultLease         = 30 * time.Second
-	DefaultRetention     = 24 * time.Hour
-	DefaultCommitTimeout = 10 * time.Second
-	DefaultConflictRuns  = 10
-)
-
-// GuardOptions configures a Guard. Scope is required.
-type GuardOptions struct {
-	// Scope separates this guard's keys from all others in the store. Two guards with one scope share
-	// their keys.
-	Scope string
-
-	// Lease is how long the key stays claimed after this process has died. It is renewed every third of
-	// it. Default DefaultLease.
-	Lease time.Duration
-
-	// Retention is how long a repeat is known and answered from the stored result, counted from the
-	// commit. Default DefaultRetention.
-	Retention time.Duration
-
-	// CommitTimeout is how long a commit, or giving the key back, goes on after the caller's context has
-	// ended. Default DefaultCommitTimeout.
-	CommitTimeout time.Duration
-
-	// MaxPayload is the largest message that effects may hold, in bytes with headers. Default
-	// [onefold.DefaultMaxPayload].
-	MaxPayload int
-
-	Clock onefold.Clock
-}
 
 // Guard runs work once per ID and commits its effects, for work that does not arrive through a consumer:
 // an HTTP request, a command line, a webhook. It is safe for concurrent use and holds nothing that would
@@ -55,36 +21,16 @@ type Guard struct {
 	attempt atomic.Uint64
 }
 
-// NewGuard returns a Guard that keeps its keys in st. Errors: [onefold.ErrInvalid], naming the field.
+// NewGuard returns a Guard that keeps its keys in st. Errors: [onefold.ErrInvalid], naming every bad field.
 func NewGuard(st onefold.Store, o GuardOptions) (*Guard, error) {
+	o = o.withDefaults()
+	err := o.check()
 	if st == nil {
-		return nil, fmt.Errorf("%w: guard: the store is nil; open one first", onefold.ErrInvalid)
+		err = errors.Join(fmt.Errorf("%w: guard: the store is nil; open one first", onefold.ErrInvalid), err)
 	}
-	if strings.Trim(o.Scope, blanks) == "" {
-		return nil, fmt.Errorf("%w: GuardOptions.Scope is %q; name what the guard is for", onefold.ErrInvalid, o.Scope)
+	if err != nil {
+		return nil, err
 	}
-	for _, d := range []struct {
-		field    string
-		value    *time.Duration
-		fallback time.Duration
-	}{
-		{"Lease", &o.Lease, DefaultLease},
-		{"Retention", &o.Retention, DefaultRetention},
-		{"CommitTimeout", &o.CommitTimeout, DefaultCommitTimeout},
-	} {
-		if *d.value < 0 {
-			return nil, fmt.Errorf("%w: GuardOptions.%s is %v; it must be positive, or 0 for %v",
-				onefold.ErrInvalid, d.field, *d.value, d.fallback)
-		}
-		if *d.value == 0 {
-			*d.value = d.fallback
-		}
-	}
-	if o.MaxPayload < 0 {
-		return nil, fmt.Errorf("%w: GuardOptions.MaxPayload is %d; it must be positive, or 0 for %d",
-			onefold.ErrInvalid, o.MaxPayload, onefold.DefaultMaxPayload)
-	}
-	o.Clock = o.Clock.OrSystem()
 	return &Guard{
 		store:   st,
 		options: o,
@@ -111,23 +57,28 @@ func (g *Guard) Key(id string) onefold.Key { return onefold.Key{Scope: g.options
 // [BodyFingerprint]; the zero value checks nothing. Blanks around id are trimmed.
 //
 // fn may run several times (a conflict, an earlier run cut short, an earlier error); only its effects are
-// once. If fn fails nothing is stored, the key is given back, and the next Do with this id runs again.
+// once. If fn fails nothing is stored, the key is given back, and the next Do with this id runs again. That
+// holds for whatever fn returns, the errors of other stores and claims included; only an error that wraps
+// [onefold.ErrConflict] and is not marked by [onefold.Permanent] makes fn run again at once, on fresh state.
 // A panic of fn is returned as an error, not passed on; a runtime.Goexit ends the goroutine as it would
-// without Do, after the key has been given back.
+// without Do, after the key has been given back with [onefold.ErrGoexit] as the reason.
 //
 // The context of fn carries the values and the end of ctx; it also ends, with the cause
 // [onefold.ErrLost], when the claim is lost. The commit does not end with ctx: a client that hangs up must
 // not leave an unknown outcome, so it goes on for up to GuardOptions.CommitTimeout after ctx has ended. If
 // fn returns nil after ctx has ended, its effects are committed.
 //
-// Errors: the error of fn, or the first error of buffering effects; *onefold.PanicError; ErrMissingID;
-// *BusyError ([onefold.ErrBusy]); *MismatchError ([onefold.ErrMismatch]); [onefold.ErrConflict] after
+// Errors: the error of fn as it is, or the first error of buffering effects; [*onefold.PanicError];
+// [ErrMissingID]; [*BusyError] ([onefold.ErrBusy]); [*MismatchError] ([onefold.ErrMismatch]); [onefold.ErrConflict] after
 // DefaultConflictRuns repeats; [onefold.ErrLost] (the claim went to another, who may have committed);
-// [onefold.ErrUnknown] (no answer came before ctx ended; call Do again with the same id to learn it); and
+// [onefold.ErrUnknown] (no answer came before ctx ended; call Do again with the same id to learn it); [onefold.ErrInvalid] (fn is nil); and
 // the other errors of [onefold.Store] for Begin and Commit.
 func (g *Guard) Do(ctx context.Context, id string, fp onefold.Fingerprint,
 	fn func(ctx context.Context, fx *onefold.Effects) error,
 ) (Result, error) {
+	if fn == nil {
+		return Result{}, fmt.Errorf("%w: guard: fn is nil; give the function that does the work", onefold.ErrInvalid)
+	}
 	id, err := CheckID(id)
 	if err != nil {
 		return Result{}, err

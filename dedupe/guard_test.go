@@ -236,26 +236,6 @@ func TestEndlessConflictsAreBoundedAndNotCounted(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestBadOptionsAndIDsAreRefused(t *testing.T) {
-	st := openStore(t)
-	for name, o := range map[string]dedupe.GuardOptions{
-		"Scope":         {},
-		"Lease":         {Scope: "s", Lease: -1},
-		"Retention":     {Scope: "s", Retention: -1},
-		"CommitTimeout": {Scope: "s", CommitTimeout: -1},
-		"MaxPayload":    {Scope: "s", MaxPayload: -1},
-	} {
-		_, err := dedupe.NewGuard(st, o)
-		require.ErrorIs(t, err, onefold.ErrInvalid)
-		assert.Contains(t, err.Error(), "GuardOptions."+name)
-	}
-	_, err := dedupe.NewGuard(nil, dedupe.GuardOptions{Scope: "s"})
-	require.ErrorIs(t, err, onefold.ErrInvalid)
-
-	_, err = newGuard(t, st).Do(t.Context(), " \t", noCheck, answer(new(int), "x"))
-	require.ErrorIs(t, err, dedupe.ErrMissingID)
-}
-
 func TestTheLossOfAClaimAroundTheGuardStillGivesItsOwnKeyBack(t *testing.T) {
 	st := openStore(t)
 	g := newGuard(t, st)

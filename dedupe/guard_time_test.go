@@ -2,7 +2,6 @@ package dedupe_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,20 +14,27 @@ import (
 	"github.com/onefold-go/onefold/store/memstore"
 )
 
-func after(d time.Duration) { <-time.After(d) }
-
 func TestALongRunKeepsItsClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		const renewals = 30
 		st := &double{Store: memstore.New()}
+		long := make(chan struct{})
+		st.renew = func() error {
+			if st.renews.Load() == renewals {
+				close(long)
+			}
+			return nil
+		}
 		g := newGuard(t, st)
 		result, err := g.Do(t.Context(), "p-1", noCheck, func(ctx context.Context, fx *onefold.Effects) error {
-			after(10 * dedupe.DefaultLease)
+			start := time.Now()
+			<-long
+			assert.InDelta(t, renewals*dedupe.DefaultLease/3, time.Since(start), float64(time.Second), "every third of the lease")
 			fx.Result([]byte("slow"))
 			return ctx.Err()
 		})
 		require.NoError(t, err)
 		assert.True(t, result.Executed)
-		assert.EqualValues(t, 29, st.renews.Load(), "every third of the lease")
 		require.NoError(t, st.Close(t.Context()))
 	})
 }
@@ -55,12 +61,17 @@ func TestALostClaimEndsTheRunsContext(t *testing.T) {
 func TestTheCommitGoesOnAfterTheCallerHasGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &double{Store: memstore.New()}
-		g := newGuard(t, st)
+		g, err := dedupe.NewGuard(st, dedupe.GuardOptions{Scope: "payments", Lease: 3 * time.Second, CommitTimeout: 10 * time.Second})
+		require.NoError(t, err)
+		renewed := make(chan struct{}, 100)
+		st.renew = func() error { renewed <- struct{}{}; return nil }
 		ctx, hangUp := context.WithCancel(t.Context())
-		st.commit = func(context.Context, []*onefold.Commit) (bool, error) {
+		st.commit = func(ctx context.Context, _ []*onefold.Commit) (bool, error) {
 			hangUp()
-			after(dedupe.DefaultCommitTimeout / 2)
-			return false, nil
+			for range 9 { // seconds
+				<-renewed
+			}
+			return false, ctx.Err()
 		}
 		result, err := g.Do(ctx, "p-1", noCheck, answer(new(int), "one"))
 		require.NoError(t, err)
@@ -72,7 +83,6 @@ func TestTheCommitGoesOnAfterTheCallerHasGone(t *testing.T) {
 }
 
 func TestAnUnknownCommitIsRepeatedUntilItIsKnown(t *testing.T) {
-	refused := errors.New("refused")
 	tests := []struct {
 		name    string
 		answers []error // of tries; a nil answer lets the store decide
@@ -82,7 +92,7 @@ func TestAnUnknownCommitIsRepeatedUntilItIsKnown(t *testing.T) {
 		{"stored", []error{onefold.ErrUnknown, onefold.ErrUnknown, nil}, true, nil},
 		{"not stored", []error{onefold.ErrUnknown, nil}, false, nil},
 		{"a try that did nothing answers nothing", []error{onefold.ErrUnknown, onefold.ErrUnavailable, onefold.ErrFull, nil}, true, nil},
-		{"refused in the end", []error{onefold.ErrUnknown, refused}, false, refused},
+		{"refused in the end", []error{onefold.ErrUnknown, onefold.ErrTooLarge}, false, onefold.ErrTooLarge},
 		{"unavailable at once", []error{onefold.ErrUnavailable}, false, onefold.ErrUnavailable},
 		{"closed with a doubt", []error{onefold.ErrUnknown, onefold.ErrClosed}, false, onefold.ErrUnknown},
 	}

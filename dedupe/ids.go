@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/internal/safecall"
 )
 
 // ErrMissingID reports that a message carries no ID where its source looks, or a blank one. Two such
@@ -20,7 +21,8 @@ const HeaderTransportID = "Nats-Msg-Id"
 // give the same ID. It returns an error that wraps ErrMissingID if there is none. Any bytes are allowed in
 // an ID; there is no limit on its length here.
 //
-// A source must never return "" without an error.
+// A source must never return "" without an error. An error that wraps [onefold.ErrInvalid] says that the
+// source itself is wrong and finds no ID in any message; see [CheckSource].
 type IDSource func(*onefold.Message) (string, error)
 
 // blanks are the bytes that the server trims from header values. Only ASCII is trimmed: an ID may be
@@ -41,8 +43,8 @@ func DefaultID(m *onefold.Message) (string, error) {
 
 // HeaderID takes the ID from the first of the named headers that is there and not blank. Names are
 // case-sensitive, as in NATS. Of several values of one header the first counts. Surrounding blanks are
-// trimmed, as the server does. Without a name, or with an empty one, every message is refused with
-// [onefold.ErrInvalid].
+// trimmed, as the server does. Without a name, or with an empty one, the source is wrong: it refuses every
+// message with [onefold.ErrInvalid], and [CheckSource] reports it.
 func HeaderID(names ...string) IDSource {
 	err := checkNames(names)
 	return func(m *onefold.Message) (string, error) {
@@ -82,14 +84,16 @@ func PositionID(m *onefold.Message) (string, error) {
 }
 
 // FirstOf asks sources in order and takes the first ID. A source that fails with anything but ErrMissingID
-// ends the search with that error. FirstOf(DefaultID, PositionID) accepts messages without an ID.
+// ends the search with that error. FirstOf(DefaultID, PositionID) accepts messages without an ID. Without a
+// source, or with a nil one, it refuses every message with [onefold.ErrInvalid].
 func FirstOf(sources ...IDSource) IDSource {
+	err := checkSources(sources)
 	return func(m *onefold.Message) (string, error) {
-		last := fmt.Errorf("%w: FirstOf has no source", ErrMissingID)
-		for i, source := range sources {
-			if source == nil {
-				return "", fmt.Errorf("%w: FirstOf: source %d is nil", onefold.ErrInvalid, i)
-			}
+		if err != nil {
+			return "", err
+		}
+		var missing error
+		for _, source := range sources {
 			id, err := source(m)
 			if err == nil {
 				return id, nil
@@ -97,10 +101,42 @@ func FirstOf(sources ...IDSource) IDSource {
 			if !errors.Is(err, ErrMissingID) {
 				return "", err
 			}
-			last = err
+			missing = err
 		}
-		return "", last
+		return "", missing
 	}
+}
+
+func checkSources(sources []IDSource) error {
+	if len(sources) == 0 {
+		return fmt.Errorf("%w: FirstOf has no source; give one", onefold.ErrInvalid)
+	}
+	for i, source := range sources {
+		if source == nil {
+			return fmt.Errorf("%w: FirstOf: source %d is nil; give a function or leave it out", onefold.ErrInvalid, i)
+		}
+	}
+	return nil
+}
+
+// CheckSource reports a source that is wrong whatever message it is given, such as HeaderID without a name,
+// so that it is found at start and not by a dead letter per message. It asks src once for the ID of an
+// empty message. An answer that a message can get, ErrMissingID above all, says nothing against src, nor
+// does a panic of a function that expects more than an empty message. Errors: [onefold.ErrInvalid].
+func CheckSource(src IDSource) error {
+	if src == nil {
+		return fmt.Errorf("%w: the ID source is nil; give DefaultID or another", onefold.ErrInvalid)
+	}
+	var call safecall.Call
+	err := call.Do(func() error {
+		_, err := src(&onefold.Message{Header: onefold.Header{}})
+		return err
+	})
+	var panicked *onefold.PanicError
+	if errors.Is(err, onefold.ErrInvalid) && !errors.Is(err, ErrMissingID) && !errors.As(err, &panicked) {
+		return err
+	}
+	return nil
 }
 
 // CheckID trims an ID that came another way, such as from a function of the application, and refuses a

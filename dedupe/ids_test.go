@@ -2,6 +2,7 @@ package dedupe_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -68,9 +69,49 @@ func TestHeaderIDTakesTheFirstNamedHeaderThatIsNotBlank(t *testing.T) {
 }
 
 func TestHeaderIDWithoutANameRefusesEveryMessage(t *testing.T) {
-	for _, source := range []dedupe.IDSource{dedupe.HeaderID(), dedupe.HeaderID("A", " ")} {
+	for _, source := range []dedupe.IDSource{dedupe.HeaderID(), dedupe.HeaderID(""), dedupe.HeaderID("A", " ")} {
 		_, err := source(withHeader("A", "x"))
 		require.ErrorIs(t, err, onefold.ErrInvalid)
+		require.NotErrorIs(t, err, dedupe.ErrMissingID, "the message is not at fault")
+	}
+}
+
+func TestFirstOfWithoutASourceRefusesEveryMessage(t *testing.T) {
+	for _, source := range []dedupe.IDSource{
+		dedupe.FirstOf(), dedupe.FirstOf(nil), dedupe.FirstOf(dedupe.DefaultID, nil), dedupe.FirstOf(dedupe.HeaderID(), dedupe.DefaultID),
+	} {
+		_, err := source(withHeader("Nats-Msg-Id", "x"))
+		require.ErrorIs(t, err, onefold.ErrInvalid)
+		require.NotErrorIs(t, err, dedupe.ErrMissingID, "the message is not at fault")
+	}
+}
+
+func TestASourceThatCanNeverWorkIsFoundWithoutAMessage(t *testing.T) {
+	for name, source := range map[string]dedupe.IDSource{
+		"nil": nil, "no name": dedupe.HeaderID(), "blank name": dedupe.HeaderID(" "),
+		"no source": dedupe.FirstOf(), "nil source": dedupe.FirstOf(nil),
+		"a wrong one behind a good one": dedupe.FirstOf(dedupe.DefaultID, dedupe.HeaderID("")),
+		"a function that says so":       func(*onefold.Message) (string, error) { return "", fmt.Errorf("no pattern: %w", onefold.ErrInvalid) },
+	} {
+		require.ErrorIs(t, dedupe.CheckSource(source), onefold.ErrInvalid, name)
+	}
+}
+
+func TestAWellMadeSourceIsNeverRefusedForAnEmptyMessage(t *testing.T) {
+	for name, source := range map[string]dedupe.IDSource{
+		"default": dedupe.DefaultID, "position": dedupe.PositionID, "header": dedupe.HeaderID("A"),
+		"first of":         dedupe.FirstOf(dedupe.HeaderID("A", "B"), dedupe.DefaultID, dedupe.PositionID),
+		"constant":         func(*onefold.Message) (string, error) { return "x", nil },
+		"other error":      func(*onefold.Message) (string, error) { return "", errors.New("no JSON") },
+		"index of nothing": func(m *onefold.Message) (string, error) { return string(m.Data[3:9]), nil },
+		"panic with an invalid argument": func(*onefold.Message) (string, error) {
+			panic(onefold.ErrInvalid)
+		},
+		"an invalid body as a missing ID": func(*onefold.Message) (string, error) {
+			return "", fmt.Errorf("%w: %w", dedupe.ErrMissingID, onefold.ErrInvalid)
+		},
+	} {
+		require.NoError(t, dedupe.CheckSource(source), name)
 	}
 }
 
@@ -107,10 +148,4 @@ func TestFirstOfTakesTheFirstIDAndStopsAtRealErrors(t *testing.T) {
 
 	_, err = dedupe.FirstOf(dedupe.DefaultID)(here)
 	require.ErrorIs(t, err, dedupe.ErrMissingID)
-
-	_, err = dedupe.FirstOf()(here)
-	require.ErrorIs(t, err, dedupe.ErrMissingID)
-
-	_, err = dedupe.FirstOf(nil)(here)
-	require.ErrorIs(t, err, onefold.ErrInvalid)
 }

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
-
-	"github.com/cenkalti/backoff/v4"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/internal/pace"
 	"github.com/onefold-go/onefold/internal/safecall"
 )
 
@@ -44,39 +42,62 @@ func (g *Guard) run(ctx context.Context, grant onefold.Grant, fp onefold.Fingerp
 	return r.untilCommitted(own, ctx)
 }
 
+// stage says how far one run has come when it ended. An error means one thing from the function, which may
+// have met another store or another claim, and another from the commit of this one.
+type stage uint8
+
+const (
+	stageRun    stage = iota // the function or its effects failed; nothing was given to the store
+	stageCommit              // the commit was tried
+)
+
 // untilCommitted repeats run and commit while state moves under them. own ends with the claim, caller
 // with the caller.
 func (r *guarded) untilCommitted(own, caller context.Context) (Result, error) {
-	pause := backoff.NewExponentialBackOff(backoff.WithInitialInterval(2*time.Millisecond),
-		backoff.WithMaxInterval(500*time.Millisecond), backoff.WithMultiplier(2), backoff.WithMaxElapsedTime(0))
-	var result Result
-	err := backoff.Retry(func() error {
-		var err error
-		result, err = r.once(own, caller)
-		if errors.Is(err, onefold.ErrConflict) {
-			return err
+	pause := pace.Conflict()
+	for repeats := 0; ; repeats++ {
+		result, reached, err := r.once(own, caller)
+		if err == nil {
+			return result, nil
 		}
-		if err != nil {
-			return backoff.Permanent(err)
+		if runsAgain(reached, err) && repeats < DefaultConflictRuns {
+			if pace.Sleep(own, pause.NextBackOff()) {
+				continue
+			}
+			err = fmt.Errorf("run again after %w: %w", err, own.Err())
 		}
-		return nil
-	}, backoff.WithContext(backoff.WithMaxRetries(pause, DefaultConflictRuns), own))
+		return Result{}, r.fail(caller, reached, err)
+	}
+}
+
+// runsAgain reports whether another run on the same claim may do better. What the function says of its
+// error by marking it permanent, or by panicking with it, goes before what the error wraps.
+func runsAgain(reached stage, err error) bool {
+	var panicked *onefold.PanicError
 	switch {
-	case err == nil:
-		return result, nil
-	case errors.Is(err, onefold.ErrLost), errors.Is(err, onefold.ErrUnknown):
-		return Result{}, err // the claim is gone, or must stay as it is until its outcome is known
+	case !errors.Is(err, onefold.ErrConflict):
+		return false
+	case reached == stageCommit:
+		return true
+	}
+	return !onefold.IsPermanent(err) && !errors.As(err, &panicked)
+}
+
+// fail ends the claim after err as far as it is still ours, and returns the error for the caller.
+func (r *guarded) fail(caller context.Context, reached stage, err error) error {
+	if reached == stageCommit && (errors.Is(err, onefold.ErrLost) || errors.Is(err, onefold.ErrUnknown)) {
+		return err // the claim is gone, or must stay as it is until its outcome is known
 	}
 	if r.keeper.lost.Load() {
-		return Result{}, fmt.Errorf("run %v: %w: %w", r.info.Key, onefold.ErrLost, err)
+		return fmt.Errorf("run %v: %w: %w", r.info.Key, onefold.ErrLost, err)
 	}
 	r.giveBack(caller, err)
-	return Result{}, err
+	return err
 }
 
 // once runs the function with fresh effects and commits them. After a Goexit it gives the claim back
 // while the goroutine ends.
-func (r *guarded) once(own, caller context.Context) (Result, error) {
+func (r *guarded) once(own, caller context.Context) (Result, stage, error) {
 	fx := onefold.NewEffects(r.info, r.guard.store)
 	var call safecall.Call
 	defer func() {
@@ -91,39 +112,35 @@ func (r *guarded) once(own, caller context.Context) (Result, error) {
 		err = buffering
 	}
 	if err != nil {
-		return Result{}, err
+		return Result{}, stageRun, err
 	}
 	entry.Fingerprint = r.fp
 	entry.Outcome = onefold.Succeeded
 	entry.Retain = r.guard.options.Retention
-	return r.commit(caller, entry)
+	result, err := r.commit(caller, entry)
+	return result, stageCommit, err
 }
 
 // giveBack releases the claim. Its own failure is not reported: the claim then ends with its lease, and
 // the caller has a better error already.
 func (r *guarded) giveBack(caller context.Context, reason error) {
-	ctx, cancel := outlive(caller, r.guard.options.CommitTimeout)
+	ctx, cancel := pace.Outlive(caller, r.guard.options.CommitTimeout)
 	defer cancel()
 	_ = r.guard.store.Release(ctx, r.claim, onefold.Failure{Reason: reason.Error(), Counted: counts(reason)})
 }
 
-// counts reports whether a failed run says something about the work, and not about the store or about
-// how busy it is.
+// counts reports whether a failed run says something about the work, and not about a store or about how
+// busy it is.
 func counts(err error) bool {
-	for _, e := range []error{onefold.ErrConflict, onefold.ErrFull, onefold.ErrUnavailable, onefold.ErrClosed, onefold.ErrDamaged} {
+	if onefold.IsPermanent(err) {
+		return true
+	}
+	for _, e := range []error{
+		onefold.ErrConflict, onefold.ErrBusy, onefold.ErrUnknown, onefold.ErrFull, onefold.ErrUnavailable, onefold.ErrClosed, onefold.ErrDamaged,
+	} {
 		if errors.Is(err, e) {
 			return false
 		}
 	}
 	return true
-}
-
-// outlive returns a context with the values of ctx that ends grace after ctx has ended.
-func outlive(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
-	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
-	return own, func() {
-		stop()
-		cancel()
-	}
 }

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -33,82 +34,102 @@ type Config struct {
 	// is away, slow or full keeps rows waiting, however long. Default DefaultMaxAttempts.
 	MaxAttempts int
 
-	// RetryMin and RetryMax bound the growing delay before a row is tried again. Defaults
+	// RetryMin and RetryMax bound the growing delay before a row is tried again. At least 1 ms; defaults
 	// DefaultRetryMin, DefaultRetryMax.
 	RetryMin, RetryMax time.Duration
 
 	// PublishTimeout is how long an answer may take before the row is tried again under the same ID. It
-	// must be shorter than Lease. Default DefaultPublishTimeout.
+	// must be at least 1 ms and shorter than Lease. Default DefaultPublishTimeout.
 	PublishTimeout time.Duration
 
-	// Lease is how long rows stay with this relay after its process has died. Default DefaultFeedLease.
+	// Lease is how long rows stay with this relay after its process has died. At least 100 ms;
+	// default DefaultFeedLease.
 	Lease time.Duration
 
 	// ShutdownTimeout is how long Run waits for answers after its context has ended. Rows without one are
-	// given back and sent again later, under the same ID. Default DefaultShutdownTimeout.
+	// given back and sent again later, under the same ID. At least 1 ms; default DefaultShutdownTimeout.
 	ShutdownTimeout time.Duration
 
 	// SkipParked lets later rows of an ordering key pass a parked one. By default they wait for a person,
 	// because passing it would break the order.
 	SkipParked bool
 
-	Observer *onefold.Observer // may be nil
-	Clock    onefold.Clock
+	Observer *onefold.Observer // nil: nobody is told
+	Clock    onefold.Clock     // zero: the machine's
 }
 
-// withDefaults returns c with defaults filled in, or the first bad field.
-func (c Config) withDefaults() (Config, error) {
-	if c.JetStream == nil {
-		return c, fmt.Errorf("%w: outbox.Config.JetStream is nil; give the result of jetstream.New", onefold.ErrInvalid)
-	}
-	for _, n := range []struct {
-		field    string
-		value    *int
-		fallback int
-	}{
-		{"Window", &c.Window, DefaultWindow},
-		{"MaxAttempts", &c.MaxAttempts, DefaultMaxAttempts},
-	} {
-		if *n.value < 0 {
-			return c, badField(n.field, *n.value, n.fallback)
-		}
-		if *n.value == 0 {
-			*n.value = n.fallback
-		}
-	}
-	for _, d := range []struct {
-		field    string
-		value    *time.Duration
-		fallback time.Duration
-	}{
-		{"RetryMin", &c.RetryMin, DefaultRetryMin},
-		{"RetryMax", &c.RetryMax, max(DefaultRetryMax, c.RetryMin)},
-		{"PublishTimeout", &c.PublishTimeout, DefaultPublishTimeout},
-		{"Lease", &c.Lease, DefaultFeedLease},
-		{"ShutdownTimeout", &c.ShutdownTimeout, DefaultShutdownTimeout},
-	} {
-		if *d.value < 0 {
-			return c, badField(d.field, *d.value, d.fallback)
-		}
-		if *d.value == 0 {
-			*d.value = d.fallback
-		}
-	}
-	if c.RetryMax < c.RetryMin {
-		return c, fmt.Errorf("%w: outbox.Config.RetryMax is %v, shorter than RetryMin %v; make it longer",
-			onefold.ErrInvalid, c.RetryMax, c.RetryMin)
-	}
-	if c.PublishTimeout >= c.Lease {
-		return c, fmt.Errorf("%w: outbox.Config.PublishTimeout is %v, Lease is %v; rows would be taken over while their answer is awaited, make Lease longer",
-			onefold.ErrInvalid, c.PublishTimeout, c.Lease)
-	}
+// The shortest times that make sense. Below them the unit is wrong: a plain number is nanoseconds.
+const (
+	minDuration = time.Millisecond
+	minLease    = 100 * time.Millisecond
+)
+
+// withDefaults returns c with every zero field at its default.
+func (c Config) withDefaults() Config {
+	setDefault(&c.Window, DefaultWindow)
+	setDefault(&c.MaxAttempts, DefaultMaxAttempts)
+	setDefault(&c.RetryMin, DefaultRetryMin)
+	setDefault(&c.RetryMax, max(DefaultRetryMax, c.RetryMin))
+	setDefault(&c.PublishTimeout, DefaultPublishTimeout)
+	setDefault(&c.Lease, DefaultFeedLease)
+	setDefault(&c.ShutdownTimeout, DefaultShutdownTimeout)
 	if c.Observer == nil {
 		c.Observer = &onefold.Observer{}
 	}
 	c.Clock = c.Clock.OrSystem()
-	return c, nil
+	return c
 }
 
-func badField(field string, value, fallback any) error {
-	return fmt.Errorf("%w: outbox.Config.%s is %v; it must be positive, or 0 for %v", onefold.ErrInvalid, field, value, fallback)
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// check reports every field of c that cannot work, joined. It expects defaults to be filled in.
+func (c Config) check() error {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%w: outbox.Config."+format, append([]any{onefold.ErrInvalid}, args...)...))
+	}
+	if c.JetStream == nil {
+		bad("JetStream is nil; give the result of jetstream.New")
+	}
+	for _, n := range []struct {
+		field           string
+		value, fallback int
+	}{
+		{"Window", c.Window, DefaultWindow},
+		{"MaxAttempts", c.MaxAttempts, DefaultMaxAttempts},
+	} {
+		if n.value < 0 {
+			bad("%s is %d; it must be positive, or 0 for %d", n.field, n.value, n.fallback)
+		}
+	}
+	for _, d := range []struct {
+		field                  string
+		value, fallback, least time.Duration
+	}{
+		{"RetryMin", c.RetryMin, DefaultRetryMin, minDuration},
+		{"RetryMax", c.RetryMax, DefaultRetryMax, minDuration},
+		{"PublishTimeout", c.PublishTimeout, DefaultPublishTimeout, minDuration},
+		{"Lease", c.Lease, DefaultFeedLease, minLease},
+		{"ShutdownTimeout", c.ShutdownTimeout, DefaultShutdownTimeout, minDuration},
+	} {
+		switch {
+		case d.value < 0:
+			bad("%s is %v; it must be positive, or 0 for %v", d.field, d.value, d.fallback)
+		case d.value < d.least:
+			bad("%s is %v; it must be at least %v (is the unit right?)", d.field, d.value, d.least)
+		}
+	}
+	if c.RetryMax >= minDuration && c.RetryMax < c.RetryMin {
+		bad("RetryMax is %v, shorter than RetryMin %v; make it longer", c.RetryMax, c.RetryMin)
+	}
+	if c.Lease >= minLease && c.PublishTimeout >= c.Lease {
+		bad("PublishTimeout is %v, Lease is %v; rows would be taken over while their answer is awaited, make Lease longer or PublishTimeout shorter",
+			c.PublishTimeout, c.Lease)
+	}
+	return errors.Join(errs...)
 }

@@ -16,8 +16,8 @@ import (
 type someJetStream struct{ jetstream.JetStream }
 
 func TestZeroFieldsTakeTheirDefaults(t *testing.T) {
-	c, err := Config{JetStream: someJetStream{}}.withDefaults()
-	require.NoError(t, err)
+	c := Config{JetStream: someJetStream{}}.withDefaults()
+	require.NoError(t, c.check())
 	assert.Equal(t, 1024, c.Window)
 	assert.Equal(t, 20, c.MaxAttempts)
 	assert.Equal(t, 100*time.Millisecond, c.RetryMin)
@@ -29,28 +29,51 @@ func TestZeroFieldsTakeTheirDefaults(t *testing.T) {
 	assert.NotNil(t, c.Observer)
 }
 
-func TestBadConfigurationNamesItsField(t *testing.T) {
+func TestABadFieldIsRefusedWithItsNameValueAndRemedy(t *testing.T) {
 	js := someJetStream{}
-	for field, c := range map[string]Config{
-		"JetStream":       {},
-		"Window":          {JetStream: js, Window: -1},
-		"MaxAttempts":     {JetStream: js, MaxAttempts: -1},
-		"RetryMin":        {JetStream: js, RetryMin: -1},
-		"RetryMax":        {JetStream: js, RetryMin: time.Second, RetryMax: time.Millisecond},
-		"PublishTimeout":  {JetStream: js, PublishTimeout: time.Hour},
-		"Lease":           {JetStream: js, Lease: -1},
-		"ShutdownTimeout": {JetStream: js, ShutdownTimeout: -1},
+	for want, c := range map[string]Config{
+		"JetStream is nil; give the result of jetstream.New":            {},
+		"Window is -1; it must be positive, or 0 for 1024":              {JetStream: js, Window: -1},
+		"MaxAttempts is -1; it must be positive, or 0 for 20":           {JetStream: js, MaxAttempts: -1},
+		"RetryMin is -1ns; it must be positive, or 0 for 100ms":         {JetStream: js, RetryMin: -1},
+		"RetryMin is 100ns; it must be at least 1ms (is the unit right": {JetStream: js, RetryMin: 100},
+		"RetryMax is 1ms, shorter than RetryMin 1s; make it longer":     {JetStream: js, RetryMin: time.Second, RetryMax: time.Millisecond},
+		"RetryMax is 60ns; it must be at least 1ms (is the unit":        {JetStream: js, RetryMax: 60},
+		"PublishTimeout is 1h0m0s, Lease is 30s; rows would be":         {JetStream: js, PublishTimeout: time.Hour},
+		"PublishTimeout is 5ns; it must be at least 1ms (is the unit":   {JetStream: js, PublishTimeout: 5},
+		"Lease is -1ns; it must be positive, or 0 for 30s":              {JetStream: js, Lease: -1},
+		"Lease is 30µs; it must be at least 100ms (is the unit right":   {JetStream: js, Lease: 30 * time.Microsecond},
+		"ShutdownTimeout is -1ns; it must be positive, or 0 for 5s":     {JetStream: js, ShutdownTimeout: -1},
+		"ShutdownTimeout is 5ns; it must be at least 1ms (is the unit":  {JetStream: js, ShutdownTimeout: 5},
 	} {
 		_, err := NewRelay(memstore.New(), c)
 		require.ErrorIs(t, err, onefold.ErrInvalid)
-		assert.Contains(t, err.Error(), "outbox.Config."+field)
+		assert.Contains(t, err.Error(), "outbox.Config."+want)
+		assert.NotContains(t, err.Error(), "\n", "one field is wrong")
 	}
-	_, err := NewRelay(nil, Config{JetStream: js})
+}
+
+func TestAllBadFieldsAreReportedTogether(t *testing.T) {
+	_, err := NewRelay(nil, Config{
+		Window: -1, MaxAttempts: -1, RetryMin: 1, RetryMax: 1, PublishTimeout: 1, Lease: 1, ShutdownTimeout: 1,
+	})
 	require.ErrorIs(t, err, onefold.ErrInvalid)
+	for _, part := range []string{
+		"store is nil", ".JetStream", ".Window", ".MaxAttempts", ".RetryMin", ".RetryMax", ".PublishTimeout", ".Lease", ".ShutdownTimeout",
+	} {
+		assert.Contains(t, err.Error(), part)
+	}
 }
 
 func TestALongRetryMinMovesTheDefaultRetryMax(t *testing.T) {
-	c, err := Config{JetStream: someJetStream{}, RetryMin: time.Hour}.withDefaults()
-	require.NoError(t, err)
+	c := Config{JetStream: someJetStream{}, RetryMin: time.Hour}.withDefaults()
+	require.NoError(t, c.check())
 	assert.Equal(t, time.Hour, c.RetryMax)
+}
+
+func TestTheShortestTimesAreAccepted(t *testing.T) {
+	require.NoError(t, Config{
+		JetStream: someJetStream{}, RetryMin: minDuration, RetryMax: minDuration, PublishTimeout: minDuration, Lease: minLease,
+		ShutdownTimeout: minDuration,
+	}.withDefaults().check())
 }

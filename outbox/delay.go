@@ -3,35 +3,9 @@ package outbox
 import (
 	"hash/fnv"
 	"time"
+
+	"github.com/onefold-go/onefold/internal/pace"
 )
-
-// retryDelay is the delay before the next try after attempt tries have failed: lowest, doubled with each
-// attempt up to highest, less a share of up to a quarter that seed decides. It is a pure function, so a
-// restart changes nothing and tests need no luck.
-func retryDelay(lowest, highest time.Duration, attempt int, seed uint64) time.Duration {
-	d := lowest
-	for i := 1; i < attempt && d < highest; i++ {
-		if d > highest/2 {
-			d = highest
-			break
-		}
-		d *= 2
-	}
-	d = min(d, highest)
-	quarter := uint64(d / 4)
-	if quarter == 0 {
-		return d
-	}
-	return d - time.Duration(mix(seed+uint64(attempt))%quarter)
-}
-
-// mix spreads near numbers over all bits.
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
-}
 
 // seedOf turns an ID into a seed.
 func seedOf(id string) uint64 {
@@ -73,7 +47,7 @@ func (t *troubles) note(subject string, now time.Duration) time.Duration {
 	}
 	if now >= one.until {
 		one.rounds++
-		one.until = now + retryDelay(t.lowest, t.highest, one.rounds, seedOf(subject))
+		one.until = now + pace.Delay(one.rounds, seedOf(subject), t.lowest, t.highest)
 	}
 	return max(one.until-now, t.lowest)
 }

@@ -2,13 +2,33 @@
 // feed, publishes them to JetStream and records what became of each. [Enqueue] commits messages from
 // outside any handler, once per key.
 //
-// Every row is published at least once and always under the same ID, which is both its Nats-Msg-Id and
-// its Onefold-Id: within the stream's duplicate window the server drops the copies, after it the consumer
-// does. A row leaves the outbox when its stream has answered, never because of what a receiver does with
-// it.
+// One relay per store is enough; it runs next to the consumers and stops after them:
+//
+//	relay, err := outbox.NewRelay(st, outbox.Config{JetStream: js})
+//	// ...
+//	err = onefold.Run(ctx, orders, relay)
+//
+// Messages that no handler asks for go in by Enqueue, which returns when they are durable. Asking again
+// with the same key, after a crash or without an answer, sends them once:
+//
+//	key := onefold.Key{Scope: "signup", ID: user.ID}
+//	_, err := outbox.Enqueue(ctx, st, key, 0, func(fx *onefold.Effects) error {
+//		fx.Publish("mail.welcome", Welcome{To: user.Mail})
+//		return nil
+//	})
+//
+// What is promised: every committed row is published at least once and always under the same ID, which is
+// both its Nats-Msg-Id and its Onefold-Id. Within the stream's duplicate window the server drops the copies,
+// after it the consumer does. A row leaves the outbox when its stream has answered, never because of what a
+// receiver does with it. Rows of one ordering key leave one at a time in the order of their commits. A server
+// or store that is away keeps rows waiting, however long; a row that is refused Config.MaxAttempts times, or
+// that can never fit, is parked for a person and delays only those of its ordering key. What is not promised:
+// that a receiver without dedupe sees a message once.
 //
 // Reading order: relay.go (opening and reopening), session.go (fetch, publish, collect), verdict.go (what
-// an answer means), finish.go (from answers to settlements), publisher.go (JetStream), enqueue.go.
+// an answer means), capture.go (does a stream take it), finish.go (from answers to settlements), state.go
+// (what the observer hears), publisher.go (JetStream), enqueue.go.
 //
-// It imports package onefold, nats.go and cenkalti/backoff; never a store, and never package dedupe.
+// It imports package onefold, internal/commit, internal/pace, nats.go and cenkalti/backoff; never a store, and
+// never package dedupe.
 package outbox

@@ -2,7 +2,6 @@ package outbox_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -94,34 +93,6 @@ func TestEnqueueOfARunningKeyIsBusy(t *testing.T) {
 	require.Equal(t, onefold.Granted, grant.Verdict)
 	_, err = outbox.Enqueue(t.Context(), st, key("a"), 0, publish("5"))
 	require.ErrorIs(t, err, onefold.ErrBusy)
-}
-
-func TestEnqueueRefusesBadInputAndFailedBuilds(t *testing.T) {
-	st := openStore(t)
-	broken := errors.New("broken")
-	tests := []struct {
-		name   string
-		st     onefold.Store
-		key    onefold.Key
-		retain time.Duration
-		build  func(*onefold.Effects) error
-		want   error
-	}{
-		{"nil store", nil, key("a"), 0, publish("5"), onefold.ErrInvalid},
-		{"no scope", st, onefold.Key{ID: "a"}, 0, publish("5"), onefold.ErrInvalid},
-		{"blank ID", st, key(" \t"), 0, publish("5"), onefold.ErrInvalid},
-		{"negative retention", st, key("a"), -1, publish("5"), onefold.ErrInvalid},
-		{"failed build", st, key("a"), 0, func(*onefold.Effects) error { return broken }, broken},
-		{"bad subject", st, key("a"), 0, func(fx *onefold.Effects) error { fx.Publish("a b", nil); return nil }, onefold.ErrInvalid},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			_, err := outbox.Enqueue(t.Context(), tt.st, tt.key, tt.retain, tt.build)
-			require.ErrorIs(t, err, tt.want)
-		})
-	}
-	_, err := st.Lookup(t.Context(), key("a"))
-	require.ErrorIs(t, err, onefold.ErrNotFound)
 }
 
 func TestEnqueueBuildsAgainWhenStateMoves(t *testing.T) {

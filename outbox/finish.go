@@ -9,6 +9,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/internal/pace"
 )
 
 // errUnsupported marks rows that this relay has no way to send.
@@ -35,16 +36,21 @@ type outcome struct {
 // and parked rows, it records the sent ones, which makes room, keeps owing the others, and returns
 // [onefold.ErrFull].
 func (s *session) finish(ctx context.Context, answers []answer) error {
-	probed := map[string]capture{}
+	if s.conn.IsConnected() {
+		s.captures.learn(ctx, answers)
+	}
 	for _, a := range answers {
-		s.owed = append(s.owed, s.outcomeOf(a, s.sceneOf(ctx, a, probed)))
+		s.owed = append(s.owed, s.outcomeOf(a))
 	}
 	err := s.record(ctx, s.owed)
 	if !errors.Is(err, onefold.ErrFull) {
 		s.owed = s.owed[:0]
+		if err == nil {
+			s.relay.status.freed(noSettle)
+		}
 		return err
 	}
-	s.relay.turn(StateWaiting, err)
+	s.relay.status.hindered(noSettle, err)
 	var ended, kept []outcome
 	for _, o := range s.owed {
 		if o.settlement.State == onefold.Sent {
@@ -53,8 +59,12 @@ func (s *session) finish(ctx context.Context, answers []answer) error {
 			kept = append(kept, o)
 		}
 	}
+	endErr := s.record(ctx, ended)
+	if errors.Is(endErr, onefold.ErrFull) {
+		return endErr // no store should say that of sent rows; if one does, everything is still owed
+	}
 	s.owed = kept
-	if endErr := s.record(ctx, ended); endErr != nil {
+	if endErr != nil {
 		return endErr
 	}
 	return err
@@ -85,30 +95,18 @@ func (s *session) record(ctx context.Context, outcomes []outcome) error {
 	return nil
 }
 
-// sceneOf gathers what judging a's error needs. JetStream is asked about a subject only when nobody
-// answered on it, and once per batch.
-func (s *session) sceneOf(ctx context.Context, a answer, probed map[string]capture) scene {
-	if a.err == nil {
-		return scene{connected: true}
-	}
-	here := scene{connected: s.conn.IsConnected()}
-	if here.connected && nobodyAnswered(a.err) {
-		subject := a.row.Effect.Target
-		known, ok := probed[subject]
-		if !ok {
-			known = captureOf(ctx, s.relay.config.JetStream, subject, s.relay.config.PublishTimeout)
-			probed[subject] = known
-		}
-		here.capture = known
-	}
-	return here
-}
-
 // outcomeOf decides what becomes of a row. Besides the verdict it looks at the row's attempts.
-func (s *session) outcomeOf(a answer, here scene) outcome {
+func (s *session) outcomeOf(a answer) outcome {
 	c := &s.relay.config
 	row := a.row
 	o := outcome{settlement: onefold.Settlement{Row: *row}, event: s.relay.rowEvent(row)}
+	here := scene{connected: a.err == nil || s.conn.IsConnected()}
+	if nobodyAnswered(a.err) {
+		here.capture = s.captures.of(row.Effect.Target)
+		if here.connected && here.capture == notCaptured {
+			a.err = uncaptured(row.Effect.Target, a.err)
+		}
+	}
 	v, class := judge(a.err, here)
 	if errors.Is(a.err, errUnsupported) {
 		v, class = hopeless, onefold.ClassPermanent
@@ -129,7 +127,7 @@ func (s *session) outcomeOf(a answer, here scene) outcome {
 	case v == refused && row.Attempt >= c.MaxAttempts:
 		o.park(fmt.Sprintf("given up after %d attempts: %v", row.Attempt, a.err), !c.SkipParked)
 	case v == refused:
-		o.delay(retryDelay(c.RetryMin, c.RetryMax, row.Attempt, seedOf(row.Effect.ID)), c.Clock.Wall(), a.err)
+		o.delay(pace.Delay(row.Attempt, seedOf(row.Effect.ID), c.RetryMin, c.RetryMax), c.Clock.Wall(), a.err)
 	default:
 		o.delay(s.troubles.note(row.Effect.Target, c.Clock.Mono()), c.Clock.Wall(), a.err)
 		o.settlement.Uncounted = true
@@ -146,8 +144,8 @@ func (o *outcome) delay(d time.Duration, now time.Time, err error) {
 	o.event.Delay = d
 }
 
-// settle records a batch and repeats while the store cannot be reached or has not said if it did. When ctx ends first the rows stay as they
-// are: they come again, under the same IDs.
+// settle records a batch and repeats while the store cannot be reached or has not said if it did. When ctx
+// ends first the rows stay as they are: they come again, under the same IDs.
 func (s *session) settle(ctx context.Context, batch []onefold.Settlement) error {
 	err := backoff.RetryNotify(func() error {
 		err := s.relay.store.Settle(ctx, batch)
@@ -155,7 +153,7 @@ func (s *session) settle(ctx context.Context, batch []onefold.Settlement) error 
 			return err
 		}
 		return backoff.Permanent(err)
-	}, backoff.WithContext(retryPolicy(), ctx), func(err error, _ time.Duration) { s.relay.turn(StateWaiting, err) })
+	}, backoff.WithContext(pace.Store(), ctx), func(err error, _ time.Duration) { s.relay.status.hindered(noSettle, err) })
 	if err != nil {
 		return fmt.Errorf("settle %d rows: %w", len(batch), err)
 	}

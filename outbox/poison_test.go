@@ -1,7 +1,10 @@
 package outbox_test
 
 import (
+	"context"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,6 +33,8 @@ func TestScenario_O11_ARowThatNoStreamTakesIsParkedAndOthersMove(t *testing.T) {
 	items := r.parked()
 	require.Len(t, items, 1)
 	assert.Contains(t, items[0].Reason, "given up after 4 attempts")
+	assert.Contains(t, items[0].Reason, `no stream captures subject "nowhere.a": create one, or correct the subject`)
+	require.ErrorIs(t, parked.Err, jetstream.ErrNoStreamResponse)
 	assert.Equal(t, "nowhere.a", items[0].Row.Effect.Target)
 }
 
@@ -134,4 +139,33 @@ func TestARowThatThisRelayCannotSendIsParkedWithItsReason(t *testing.T) {
 	assert.Contains(t, reasons, `kind "http"`)
 	assert.Contains(t, reasons, `connection "other-account"`)
 	assert.Empty(t, r.stored("OUT"))
+}
+
+// silentJetStream never answers which stream takes a subject.
+type silentJetStream struct {
+	jetstream.JetStream
+	asked atomic.Int64
+}
+
+func (js *silentJetStream) StreamNameBySubject(ctx context.Context, _ string) (string, error) {
+	js.asked.Add(1)
+	<-ctx.Done()
+	return "", ctx.Err()
+}
+
+func TestRowsOfManyUnknownSubjectsHoldUpNoOther(t *testing.T) {
+	r := newRig(t)
+	js := &silentJetStream{JetStream: r.js}
+	for i := range 50 {
+		r.emit(fmt.Sprintf("poison-%d", i), onefold.Effect{Target: fmt.Sprintf("nowhere.%d", i)})
+	}
+	r.emitMany("m", 50, "out.a")
+	frozen := func() time.Duration { return 0 } // the silence after the first question never ends
+	r.run(outbox.Config{JetStream: js, PublishTimeout: 500 * time.Millisecond, MaxAttempts: 1, Clock: onefold.Clock{Mono: frozen}})
+	r.await("settled", 50)
+	for _, e := range r.await("delayed", 50) {
+		assert.NotEqual(t, onefold.ClassRefused, e.row.Class, "nobody has said that no stream takes it")
+	}
+	assert.EqualValues(t, 1, js.asked.Load())
+	assert.Empty(t, r.events("parked"))
 }

@@ -1,8 +1,6 @@
 package outbox
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -114,18 +112,4 @@ func messageOf(e *onefold.Effect) *nats.Msg {
 		h[onefold.HeaderID] = id
 	}
 	return &nats.Msg{Subject: e.Target, Header: h, Data: e.Payload}
-}
-
-// captureOf asks JetStream if some stream takes subject.
-func captureOf(ctx context.Context, js jetstream.JetStream, subject string, timeout time.Duration) capture {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	_, err := js.StreamNameBySubject(ctx, subject)
-	switch {
-	case err == nil:
-		return captured
-	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return notCaptured
-	}
-	return captureUnknown
 }

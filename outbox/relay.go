@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,13 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/onefold-go/onefold"
-)
-
-// The states that a Relay reports to its observer, as part "relay".
-const (
-	StateRunning = "running" // rows go out as they come
-	StateWaiting = "waiting" // the store, its feed or the server is not available now
-	StateStopped = "stopped" // Run has returned
+	"github.com/onefold-go/onefold/internal/pace"
 )
 
 // ErrRunning reports a second Run while the first has not returned.
@@ -29,24 +22,23 @@ type Relay struct {
 	store   onefold.Store
 	config  Config
 	running atomic.Bool
-
-	mu    sync.Mutex
-	state string
+	status  status
 }
 
 var _ onefold.Part = (*Relay)(nil)
 
-// NewRelay returns a relay for the rows of st. It does no I/O. Errors: [onefold.ErrInvalid], naming the
-// field.
+// NewRelay returns a relay for the rows of st. It does no I/O. Errors: [onefold.ErrInvalid], naming every
+// bad field.
 func NewRelay(st onefold.Store, c Config) (*Relay, error) {
+	c = c.withDefaults()
+	err := c.check()
 	if st == nil {
-		return nil, fmt.Errorf("%w: relay: the store is nil; open one first", onefold.ErrInvalid)
+		err = errors.Join(fmt.Errorf("%w: relay: the store is nil; open one first", onefold.ErrInvalid), err)
 	}
-	c, err := c.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	return &Relay{store: st, config: c, state: StateStopped}, nil
+	return &Relay{store: st, config: c, status: status{state: StateNew, tell: c.Observer.State, clock: c.Clock}}, nil
 }
 
 // Run sends rows until ctx ends. It then stops fetching, waits for answers up to
@@ -65,14 +57,15 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 	defer r.running.Store(false)
 	err := r.untilEnd(ctx)
-	r.turn(StateStopped, err)
+	r.status.stop(err)
 	return err
 }
 
 // untilEnd opens feeds, one after the other, until ctx or a fatal error ends it.
 func (r *Relay) untilEnd(ctx context.Context) error {
-	pause := retryPolicy()
+	pause := pace.Store()
 	for {
+		r.status.begin()
 		feed, err := r.open(ctx)
 		if err != nil {
 			return unlessEnded(ctx, err)
@@ -81,11 +74,11 @@ func (r *Relay) untilEnd(ctx context.Context) error {
 		if !errors.Is(err, onefold.ErrLost) {
 			return unlessEnded(ctx, err)
 		}
-		r.turn(StateWaiting, err)
+		r.status.hindered(noFeed, err)
 		if !idle {
 			pause.Reset()
 		}
-		if !sleep(ctx, pause.NextBackOff()) {
+		if !pace.Sleep(ctx, pause.NextBackOff()) {
 			return nil
 		}
 	}
@@ -110,7 +103,7 @@ func (r *Relay) open(ctx context.Context) (onefold.Feed, error) {
 			return nil, backoff.Permanent(fmt.Errorf("open feed: %w", err))
 		}
 		return feed, err
-	}, backoff.WithContext(retryPolicy(), ctx), func(err error, _ time.Duration) { r.turn(StateWaiting, err) })
+	}, backoff.WithContext(pace.Store(), ctx), func(err error, _ time.Duration) { r.status.hindered(noFeed, err) })
 }
 
 // serve runs one feed to its end and closes it. idle says that it settled nothing.
@@ -123,6 +116,10 @@ func (r *Relay) serve(ctx context.Context, feed onefold.Feed) (idle bool, err er
 	s := &session{
 		relay: r, feed: feed, conn: conn, pub: pub, window: newWindow(r.config.Window),
 		troubles: troubles{lowest: r.config.RetryMin, highest: r.config.RetryMax},
+		captures: captures{
+			timeout: r.config.PublishTimeout, now: r.config.Clock.Mono,
+			ask: func(ctx context.Context, subject string) capture { return captureOf(ctx, r.config.JetStream, subject) },
+		},
 	}
 	err = s.run(ctx)
 	pub.close()
@@ -130,33 +127,4 @@ func (r *Relay) serve(ctx context.Context, feed onefold.Feed) (idle bool, err er
 		err = fmt.Errorf("close feed: %w", closeErr)
 	}
 	return s.settled == 0, err
-}
-
-// turn tells the observer if the state has changed.
-func (r *Relay) turn(to string, err error) {
-	r.mu.Lock()
-	from := r.state
-	r.state = to
-	r.mu.Unlock()
-	if from != to && r.config.Observer.State != nil {
-		r.config.Observer.State(onefold.StateEvent{At: r.config.Clock.Wall(), Part: "relay", From: from, To: to, Err: err})
-	}
-}
-
-// retryPolicy is how the relay waits for the store: at first often, later every two seconds.
-func retryPolicy() *backoff.ExponentialBackOff {
-	return backoff.NewExponentialBackOff(backoff.WithInitialInterval(10*time.Millisecond),
-		backoff.WithMultiplier(2), backoff.WithMaxInterval(2*time.Second), backoff.WithMaxElapsedTime(0))
-}
-
-// sleep waits for d and reports false if ctx ended before.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/internal/pace"
 )
 
 // session is the life of one feed. The fetcher goroutine takes rows and sends them; the calling goroutine
@@ -22,6 +23,7 @@ type session struct {
 
 	// Used by the collecting goroutine only.
 	troubles troubles
+	captures captures
 	owed     []outcome // decided and not yet recorded; their rows are still out
 	settled  int
 }
@@ -46,10 +48,10 @@ func (s *session) run(ctx context.Context) error {
 
 // fetch takes rows while there is room for them and sends them. It returns why it ended.
 func (s *session) fetch(ctx context.Context) error {
-	pause, failing := retryPolicy(), false
+	pause := pace.Store()
 	for {
 		if !s.conn.IsConnected() {
-			s.relay.turn(StateWaiting, nats.ErrDisconnected)
+			s.relay.status.hindered(noServer, nats.ErrDisconnected)
 		}
 		if err := awaitConnected(ctx, s.conn); err != nil {
 			return err
@@ -58,22 +60,19 @@ func (s *session) fetch(ctx context.Context) error {
 		if err != nil {
 			return context.Cause(ctx)
 		}
-		if !failing {
-			s.relay.turn(StateRunning, nil)
-		}
+		s.relay.status.freed(noFeed | noServer)
 		rows, err := s.feed.Next(ctx, n)
 		s.window.give(n - len(rows))
-		failing = err != nil
 		switch {
 		case err == nil:
 			pause.Reset()
-			s.relay.turn(StateRunning, nil)
+			s.relay.status.freed(noRows)
 			s.launch(rows)
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case errors.Is(err, onefold.ErrUnavailable):
-			s.relay.turn(StateWaiting, err)
-			if !sleep(ctx, pause.NextBackOff()) {
+			s.relay.status.hindered(noRows, err)
+			if !pace.Sleep(ctx, pause.NextBackOff()) {
 				return context.Cause(ctx)
 			}
 		default:
@@ -100,10 +99,10 @@ func (s *session) launch(rows []onefold.Row) {
 // collect settles rows as their answers come, until the fetcher has ended and no row is out. After ctx
 // has ended it goes on for the shutdown timeout.
 func (s *session) collect(ctx context.Context, fetched <-chan error, stop context.CancelCauseFunc) error {
-	work, cancel := outlive(ctx, s.relay.config.ShutdownTimeout)
+	work, cancel := pace.Outlive(ctx, s.relay.config.ShutdownTimeout)
 	defer cancel()
 	fetching, result := true, error(nil)
-	pause := retryPolicy()
+	pause := pace.Store()
 	again := time.NewTimer(0)
 	defer again.Stop()
 	for fetching || s.window.out() > 0 {
@@ -145,14 +144,4 @@ func (s *session) endFetching(fetching bool, fetched <-chan error, stop context.
 		return last
 	}
 	return err
-}
-
-// outlive returns a context with the values of ctx that ends grace after ctx has ended.
-func outlive(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
-	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
-	return own, func() {
-		stop()
-		cancel()
-	}
 }

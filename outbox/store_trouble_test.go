@@ -83,6 +83,25 @@ func TestARelaySurvivesStoreTrouble(t *testing.T) {
 	}
 }
 
+func TestTheRelayRunsAgainWhenASettlementThatFailedIsRecorded(t *testing.T) {
+	for name, err := range map[string]error{"unavailable": onefold.ErrUnavailable, "unknown": onefold.ErrUnknown, "full": onefold.ErrFull} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.st = &troubled{Store: r.st, settles: errorQueue{errs: []error{err, err, err}}}
+			r.run(outbox.Config{})
+			started := r.await("state running", 1)[0].state
+			assert.Equal(t, outbox.StateNew, started.From)
+			r.emit("a", onefold.Effect{Target: "out.a"}) // and no further row
+			waits := r.await("state waiting", 1)[0].state
+			assert.Equal(t, outbox.StateRunning, waits.From)
+			require.ErrorIs(t, waits.Err, err)
+			assert.Equal(t, outbox.StateWaiting, r.await("state running", 2)[1].state.From)
+			r.await("settled", 1)
+			assert.Len(t, r.events("state waiting"), 1)
+		})
+	}
+}
+
 // fullStore has no room for rows that stay.
 type fullStore struct {
 	onefold.Store
@@ -107,8 +126,11 @@ func TestAFullStoreStillEndsSentRows(t *testing.T) {
 	r.run(outbox.Config{MaxAttempts: 1, Window: 4})
 	r.await("settled", 50)
 	assert.Empty(t, r.events("parked"))
+	r.await("state waiting", 1)
+	assert.Len(t, r.events("state running"), 1, "as long as something is owed")
 	st.room.Store(true)
 	r.await("parked", 1)
+	r.await("state running", 2)
 }
 
 func TestAFatalStoreErrorEndsTheRelay(t *testing.T) {

@@ -35,15 +35,6 @@ func (v verdict) String() string {
 	return "none"
 }
 
-// capture says if a stream takes the subject of a row. It matters only when nobody answered.
-type capture uint8
-
-const (
-	captureUnknown capture = iota // JetStream did not say
-	captured
-	notCaptured
-)
-
 // scene is what is known besides the error when an answer is judged.
 type scene struct {
 	connected bool

@@ -2,6 +2,8 @@ package arch
 
 import (
 	"go/ast"
+	"go/parser"
+	"go/token"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,14 +84,29 @@ func TestTestsDoNotSleep(t *testing.T) {
 		if !f.test {
 			continue
 		}
-		ast.Inspect(f.tree, func(n ast.Node) bool {
-			if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "Sleep" {
-				if x, ok := s.X.(*ast.Ident); ok && x.Name == "time" {
-					t.Errorf("%s:%d: a test sleeps; wait for an event, or use testing/synctest", f.name, f.line(s.Pos()))
-				}
-			}
-			return true
-		})
+		for _, at := range sleeps(f.tree) {
+			t.Errorf("%s:%d: a test sleeps; wait for an event, or use testing/synctest", f.name, f.line(at))
+		}
+	}
+}
+
+func TestTheSleepRuleFindsSleepsInDisguise(t *testing.T) {
+	for body, want := range map[string]int{
+		"time.Sleep(d)":                                   1,
+		"f(time.Sleep)":                                   1,
+		"<-time.After(d)":                                 1,
+		"_ = <-time.After(d)":                             1,
+		"<-(time.After(d))":                               1,
+		"<-time.NewTimer(d).C":                            1,
+		"<-time.Tick(d)":                                  1,
+		"select { case <-time.After(d): }":                1,
+		"select { case <-done: case <-time.After(d): }":   0, // the bound of a wait for an event
+		"<-done; timer := time.NewTimer(d); timer.Stop()": 0,
+		"other.Sleep(d)":                                  0,
+	} {
+		tree, err := parser.ParseFile(token.NewFileSet(), "x_test.go", "package x\nfunc f() {\n"+body+"\n}", 0)
+		require.NoError(t, err)
+		assert.Len(t, sleeps(tree), want, body)
 	}
 }
 
@@ -120,7 +137,19 @@ func TestTheImportRulesRefuseWhatTheyShould(t *testing.T) {
 		{"outbox", false, "github.com/nats-io/nats.go/jetstream", true},
 		{"outbox", false, "github.com/nats-io/nats-server/v2/server", false},
 		{"outbox", true, "github.com/nats-io/nats-server/v2/server", true},
-		{"consumer", false, us + "/outbox", true},
+		{"consumer", false, us + "/outbox", false},
+		{"consumer", true, us + "/outbox", true},
+		{"consumer", false, us + "/internal/pace", true},
+		{"consumer", false, us + "/internal/commit", true},
+		{"outbox", false, us + "/internal/safecall", false},
+		{"outbox", false, us + "/internal/pace", true},
+		{"dedupe", false, us + "/internal/commit", true},
+		{"dedupe", false, "github.com/cenkalti/backoff/v4", false},
+		{"internal/pace", false, "github.com/cenkalti/backoff/v4", true},
+		{"internal/pace", false, us, false},
+		{"internal/commit", false, us + "/internal/pace", true},
+		{"internal/commit", false, us + "/internal/safecall", false},
+		{"internal/commit", false, "github.com/cenkalti/backoff/v4", false},
 		{"consumer", false, us + "/internal/safecall", true},
 		{"consumer", false, us + "/internal/natstest", false},
 		{"consumer", true, us + "/internal/natstest", true},

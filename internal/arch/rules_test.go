@@ -16,11 +16,13 @@ const anything = "*"
 // directory; "x/..." names the directories below x too, and "." the root. The most specific key counts.
 var own = map[string][]string{
 	".":                 {},
-	"dedupe":            {".", "internal/safecall"},
-	"outbox":            {".", "internal/safecall"},
-	"consumer":          {".", "dedupe", "outbox", "internal/safecall"},
+	"dedupe":            {".", "internal/safecall", "internal/commit", "internal/pace"},
+	"outbox":            {".", "internal/commit", "internal/pace"},
+	"consumer":          {".", "dedupe", "internal/safecall", "internal/commit", "internal/pace"},
 	"store/...":         {"."},
 	"internal/...":      {"."},
+	"internal/commit":   {".", "internal/pace"},
+	"internal/pace":     {},
 	"internal/natstest": {},
 	"internal/arch":     {},
 	"examples/...":      {anything},
@@ -32,7 +34,7 @@ var ownInTests = map[string][]string{
 	".":            {"store/memstore", "store/boltstore", "consumer", "dedupe", "outbox"}, // the table of defaults
 	"dedupe":       {"store/...", "internal/natstest"},
 	"outbox":       {"store/...", "internal/natstest"},
-	"consumer":     {"store/...", "internal/natstest"},
+	"consumer":     {"store/...", "internal/natstest", "outbox"},
 	"store/...":    {"store/storetest", "store/memstore"},
 	"internal/...": {},
 	"examples/...": {anything},
@@ -49,7 +51,7 @@ var foreign = map[string]struct {
 	"github.com/dchest/siphash":         {in: []string{"store/boltstore"}},
 	"github.com/nats-io/nats.go":        {in: []string{"consumer", "outbox", "internal/natstest", "examples/..."}, tests: true},
 	"github.com/nats-io/nats-server/v2": {in: []string{"internal/natstest", "examples/..."}, tests: true},
-	"github.com/cenkalti/backoff/v4":    {in: []string{"consumer", "dedupe", "outbox"}, tests: true},
+	"github.com/cenkalti/backoff/v4":    {in: []string{"consumer", "outbox", "internal/pace"}, tests: true},
 	"github.com/stretchr/testify":       {in: []string{"store/storetest"}, tests: true}, // storetest is a test kit
 	"go.uber.org/goleak":                {tests: true},
 }

@@ -28,7 +28,7 @@ func (c *claim) live(mono time.Duration) bool {
 
 // Begin implements [onefold.Store].
 func (s *Store) Begin(ctx context.Context, r onefold.Request) (onefold.Grant, error) {
-	if err := checkRequest(r); err != nil {
+	if err := r.Check(); err != nil {
 		return onefold.Grant{}, err
 	}
 	if err := s.enter(ctx); err != nil {
@@ -39,9 +39,9 @@ func (s *Store) Begin(ctx context.Context, r onefold.Request) (onefold.Grant, er
 	stored, holder := s.stored(k), s.claims[k]
 	switch {
 	case stored != nil && stored.Fingerprint.Conflicts(r.Fingerprint):
-		return onefold.Grant{Verdict: onefold.Mismatch, Record: stored.copy()}, nil
+		return onefold.Grant{Verdict: onefold.Mismatch, Record: stored.copy(), Held: stored.Fingerprint}, nil
 	case holder.live(mono) && holder.fingerprint.Conflicts(r.Fingerprint):
-		return onefold.Grant{Verdict: onefold.Mismatch}, nil
+		return onefold.Grant{Verdict: onefold.Mismatch, Held: holder.fingerprint}, nil
 	case stored != nil:
 		return onefold.Grant{Verdict: onefold.Done, Record: stored.copy()}, nil
 	case holder.live(mono) && holder.holder == r.Holder:
@@ -55,18 +55,6 @@ func (s *Store) Begin(ctx context.Context, r onefold.Request) (onefold.Grant, er
 		return onefold.Grant{}, fmt.Errorf("%w: %d records and claims; they end with their retention", onefold.ErrFull, s.options.MaxRecords)
 	}
 	return s.grant(k, r), nil
-}
-
-func checkRequest(r onefold.Request) error {
-	switch {
-	case r.Key.IsZero():
-		return fmt.Errorf("%w: Request.Key is zero; name the work", onefold.ErrInvalid)
-	case r.Lease <= 0:
-		return fmt.Errorf("%w: Request.Lease is %v; it must be positive", onefold.ErrInvalid, r.Lease)
-	case r.Holder == onefold.Holder{}:
-		return fmt.Errorf("%w: Request.Holder is zero; draw Process at random and count Attempt", onefold.ErrInvalid)
-	}
-	return nil
 }
 
 // grant makes a new claim, whatever claim the key had before.
@@ -172,7 +160,7 @@ func (s *Store) Release(ctx context.Context, c *onefold.Claim, f onefold.Failure
 	case f.Counted:
 		h := s.remember(k, held)
 		h.Failures++
-		h.LastReason = truncate(f.Reason)
+		h.LastReason = onefold.TruncateReason(f.Reason)
 	case held.durable:
 		s.forgetStart(k)
 	}
@@ -190,9 +178,4 @@ func (s *Store) forgetStart(k id) {
 	if h.Starts == 0 && h.Failures == 0 {
 		delete(s.data.history, k)
 	}
-}
-
-// truncate cuts a reason to what is kept of it.
-func truncate(reason string) string {
-	return reason[:min(len(reason), onefold.MaxReasonBytes)]
 }

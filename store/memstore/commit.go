@@ -33,15 +33,22 @@ func (s *Store) Commit(ctx context.Context, batch []*onefold.Commit) error {
 		return onefold.ErrClosed // cut off: nothing of the batch was written
 	}
 	for i, c := range batch {
-		if accepted[i] != nil {
-			accepted[i].committing--
-		}
 		if c.Err == nil {
 			c.Existing, c.Err = s.write(c)
+		}
+		if accepted[i] != nil {
+			s.land(accepted[i])
 		}
 	}
 	s.stamp()
 	return nil
+}
+
+// land ends the flight of a commit. If nothing was stored its claim is still held, for a fresh lease: the
+// old one may have ended meanwhile.
+func (s *Store) land(c *claim) {
+	c.committing--
+	c.ends = later(s.mono(), c.lease)
 }
 
 // accept checks the entries and freezes their claims.
@@ -65,70 +72,15 @@ func (s *Store) accept(ctx context.Context, batch []*onefold.Commit) ([]*claim, 
 	return accepted, nil
 }
 
-// check refuses an entry that can never be stored here.
+// check refuses an entry that can never be stored here: this store has no joins of its own.
 func (s *Store) check(c *onefold.Commit) error {
-	e := &c.Entry
-	record := e.Outcome != 0
-	switch {
-	case c.Claim != nil && c.Claim.Key != e.Key:
-		return fmt.Errorf("%w: Entry.Key is %v and the claim is for %v", onefold.ErrInvalid, e.Key, c.Claim.Key)
-	case record && e.Key.IsZero():
-		return fmt.Errorf("%w: Entry.Key is zero and Outcome is %v; name the work", onefold.ErrInvalid, e.Outcome)
-	case !record && !e.Key.IsZero():
-		return fmt.Errorf("%w: Entry.Outcome is none for %v; set it", onefold.ErrInvalid, e.Key)
-	case record && e.Retain <= 0:
-		return fmt.Errorf("%w: Entry.Retain is %v; it must be positive", onefold.ErrInvalid, e.Retain)
-	case !record && (len(e.Effects) > 0 || e.Result != nil):
-		return fmt.Errorf("%w: Entry.Effects or Result without a Key; only Reads and Writes go without one", onefold.ErrInvalid)
-	case len(e.Joins) > 0:
-		return fmt.Errorf("%w: Entry.Joins: this store has none, and the first is for %q", onefold.ErrUnsupported, e.Joins[0].StoreKind())
+	if err := c.Check(s.info); err != nil {
+		return err
 	}
-	for _, r := range e.Reads {
-		if err := checkName("Entry.Reads", r.Table, r.Key); err != nil {
-			return err
-		}
-	}
-	for _, w := range e.Writes {
-		if err := checkName("Entry.Writes", w.Table, w.Key); err != nil {
-			return err
-		}
-		if w.Retain < 0 {
-			return fmt.Errorf("%w: Entry.Writes: Retain is %v; it must not be negative", onefold.ErrInvalid, w.Retain)
-		}
-	}
-	if n := size(e); n > s.options.MaxEntry {
-		return fmt.Errorf("%w: %d bytes, the limit is %d; send large bodies by reference", onefold.ErrTooLarge, n, s.options.MaxEntry)
+	if len(c.Entry.Joins) > 0 {
+		return fmt.Errorf("%w: Entry.Joins[0]: a memory store takes none; write state with Entry.Writes", onefold.ErrUnsupported)
 	}
 	return nil
-}
-
-// checkName refuses names of state that other stores could not keep.
-func checkName(field, table, key string) error {
-	switch {
-	case table == "" || key == "":
-		return fmt.Errorf("%w: %s: table %q, key %q; both must be set", onefold.ErrInvalid, field, table, key)
-	case len(table)+len(key) > onefold.MaxStateKeyBytes:
-		return fmt.Errorf("%w: %s: table and key take %d bytes, the limit is %d", onefold.ErrInvalid, field, len(table)+len(key), onefold.MaxStateKeyBytes)
-	}
-	return nil
-}
-
-// size is what an entry counts against MaxEntry.
-func size(e *onefold.Entry) int {
-	n := len(e.Key.Scope) + len(e.Key.ID) + len(e.Result)
-	for _, w := range e.Writes {
-		n += len(w.Table) + len(w.Key) + len(w.Value)
-	}
-	for i := range e.Effects {
-		f := &e.Effects[i]
-		n += len(f.ID) + len(f.Target) + len(f.Payload) + len(f.OrderKey) + len(f.Timer) + len(f.Conn)
-		for name, values := range f.Header {
-			for _, v := range values {
-				n += len(name) + len(v)
-			}
-		}
-	}
-	return n
 }
 
 // write stores one entry, all of it or nothing. It looks at the records itself, whatever the claim says.

@@ -123,7 +123,7 @@ func (f *feed) take(limit int) (rows []onefold.Row, delay time.Duration) {
 		default:
 			r.hold, r.feed = s.number(), f
 			r.attempts++
-			rows = append(rows, r.show())
+			rows = append(rows, s.show(r))
 		}
 	}
 	return rows, delay
@@ -141,15 +141,18 @@ func (s *Store) untilDue(r *row) time.Duration {
 	return left
 }
 
-// ticket is the Handle of a row: which row, and who may settle it.
-type ticket struct{ position, hold uint64 }
+// ticket is the Handle of a row: which row of which data, and who may settle it.
+type ticket struct {
+	data           string // Info.ID
+	position, hold uint64
+}
 
-// show is a copy of the row for its holder or for a person. A row that nobody has out and that is not
+// show is a copy of a row for its holder or for a person. A row that nobody has out and that is not
 // parked has no ticket.
-func (r *row) show() onefold.Row {
+func (s *Store) show(r *row) onefold.Row {
 	shown := onefold.Row{Key: r.key, Effect: copyEffect(r.effect), Attempt: r.attempts, Tried: r.tried}
 	if r.hold != 0 {
-		shown.Handle = ticket{r.position, r.hold}
+		shown.Handle = ticket{s.info.ID, r.position, r.hold}
 	}
 	return shown
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -17,14 +18,19 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// gate stops commits between acceptance and write while it is shut.
+// gate stops commits between acceptance and write while it is shut, or cuts the store off there.
 type gate struct {
+	data     *memstore.Data
 	shut     atomic.Pointer[chan struct{}]
 	accepted chan struct{}
 	once     sync.Once
+	crash    atomic.Bool
 }
 
 func (g *gate) pass() {
+	if g.crash.CompareAndSwap(true, false) {
+		g.data.Crash()
+	}
 	if open := g.shut.Load(); open != nil {
 		g.once.Do(func() { close(g.accepted) })
 		<-*open
@@ -41,8 +47,8 @@ func (g *gate) hold(testing.TB) (<-chan struct{}, func()) {
 }
 
 func instance(t testing.TB, clock onefold.Clock, maxRecords int) storetest.Instance {
-	g := &gate{accepted: make(chan struct{})}
 	data := memstore.NewData(clock)
+	g := &gate{data: data, accepted: make(chan struct{})}
 	options := &memstore.Options{Clock: clock, MaxRecords: maxRecords, BeforeWrite: g.pass}
 	open := func(t testing.TB) *memstore.Store {
 		s, err := memstore.Open(data, options)
@@ -62,6 +68,14 @@ func instance(t testing.TB, clock onefold.Clock, maxRecords int) storetest.Insta
 			return last
 		},
 		HoldCommits: g.hold,
+		FailCommits: func(testing.TB) { g.crash.Store(true) },
+		Another: func(testing.TB) (onefold.Store, error) {
+			s, err := memstore.Open(data, options)
+			if err != nil {
+				return nil, err
+			}
+			return s, nil
+		},
 	}
 }
 
@@ -119,4 +133,19 @@ func TestInfoTellsWhatTheStoreIs(t *testing.T) {
 	assert.Equal(t, onefold.ExpiryStore, info.Expiry)
 	assert.Equal(t, onefold.DefaultMaxEntry, info.MaxEntry)
 	assert.EqualValues(t, 1, info.Epoch)
+}
+
+// ownJoin claims to be made for this store, which has none.
+type ownJoin struct{}
+
+func (ownJoin) StoreKind() string { return "memory" }
+
+func TestAJoinIsRefusedWhateverItIsFor(t *testing.T) {
+	s := memstore.New()
+	t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
+	one := &onefold.Commit{Entry: onefold.Entry{
+		Key: work, Outcome: onefold.Succeeded, Retain: time.Hour, Joins: []onefold.Join{ownJoin{}},
+	}}
+	require.NoError(t, s.Commit(t.Context(), []*onefold.Commit{one}))
+	require.ErrorIs(t, one.Err, onefold.ErrUnsupported)
 }

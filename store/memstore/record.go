@@ -34,7 +34,7 @@ func (s *Store) value(table, key string) onefold.Value {
 
 // Read implements [onefold.Store].
 func (s *Store) Read(ctx context.Context, table, key string) (onefold.Value, error) {
-	if err := checkName("Read", table, key); err != nil {
+	if err := (onefold.Read{Table: table, Key: key}).Check(); err != nil {
 		return onefold.Value{}, err
 	}
 	if err := s.enter(ctx); err != nil {
@@ -80,7 +80,8 @@ func (s *Store) Wait(ctx context.Context, k onefold.Key) (onefold.Record, error)
 	return *r.copy(), nil
 }
 
-// Erase implements [onefold.Store]. A dead letter or unknown outcome leaves the attention list.
+// Erase implements [onefold.Store]. A dead letter or unknown outcome leaves the attention list. Rows are
+// erased however long ago their record expired.
 func (s *Store) Erase(ctx context.Context, k onefold.Key) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -90,22 +91,29 @@ func (s *Store) Erase(ctx context.Context, k onefold.Key) error {
 	if s.claims[digest].live(s.mono()) {
 		return fmt.Errorf("%w: %v is running", onefold.ErrBusy, k)
 	}
-	r := s.stored(digest)
-	if r == nil {
-		r = s.data.attention[digest]
-	}
-	if r == nil {
+	ofKey := func(r *row) bool { return r.id == digest }
+	dead := s.data.attention[digest]
+	if s.stored(digest) == nil && dead == nil && !slices.ContainsFunc(s.data.rows, ofKey) {
 		return fmt.Errorf("%w: %v", onefold.ErrNotFound, k)
+	}
+	s.data.records[digest].erase() // an expired one, too, as long as it is here
+	dead.erase()
+	delete(s.data.history, digest)
+	delete(s.data.attention, digest)
+	s.removeRows(ofKey)
+	s.stamp()
+	s.notify()
+	return nil
+}
+
+// erase leaves the mark alone.
+func (r *record) erase() {
+	if r == nil {
+		return
 	}
 	r.Key = onefold.Key{}
 	r.ResultKept = r.ResultKept && len(r.Result) == 0
 	r.Result, r.Erased = nil, true
-	delete(s.data.history, digest)
-	delete(s.data.attention, digest)
-	s.removeRows(func(o *row) bool { return o.id == digest })
-	s.stamp()
-	s.notify()
-	return nil
 }
 
 // Stats implements [onefold.Store].

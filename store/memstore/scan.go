@@ -86,7 +86,7 @@ func (s *Store) scanRows(parked bool) (items []onefold.Item) {
 		if r.parked != parked {
 			continue
 		}
-		shown := r.show()
+		shown := s.show(r)
 		if !parked {
 			shown.Handle = nil // a feed has it out; its ticket is nobody else's
 		}

@@ -11,7 +11,7 @@ import (
 // Settle implements [onefold.Store]. All settlements are recorded in one step.
 func (s *Store) Settle(ctx context.Context, all []onefold.Settlement) error {
 	for i := range all {
-		if err := checkSettlement(&all[i]); err != nil {
+		if err := s.checkSettlement(&all[i]); err != nil {
 			return fmt.Errorf("settlement %d: %w", i, err)
 		}
 	}
@@ -34,12 +34,13 @@ func (s *Store) Settle(ctx context.Context, all []onefold.Settlement) error {
 	return lost
 }
 
-func checkSettlement(one *onefold.Settlement) error {
-	if _, ok := one.Row.Handle.(ticket); !ok {
-		return fmt.Errorf("%w: Row.Handle is %v; settle rows from Next, or parked ones from Scan", onefold.ErrInvalid, one.Row.Handle)
+// checkSettlement refuses what is not a settlement of a row of this data.
+func (s *Store) checkSettlement(one *onefold.Settlement) error {
+	if err := one.Check(); err != nil {
+		return err
 	}
-	if one.State < onefold.Sent || one.State > onefold.Discarded {
-		return fmt.Errorf("%w: State is %d; use one of the constants", onefold.ErrInvalid, one.State)
+	if t, ok := one.Row.Handle.(ticket); !ok || t.data != s.info.ID {
+		return fmt.Errorf("%w: Row.Handle is of another store than %s; settle rows where they came from", onefold.ErrInvalid, s.info.ID)
 	}
 	return nil
 }
@@ -81,7 +82,7 @@ func (s *Store) keep(r *row, one *onefold.Settlement) {
 	}
 	r.settledHold, r.settledState = r.hold, one.State
 	r.hold, r.feed = 0, nil
-	r.reason = truncate(one.Reason)
+	r.reason = onefold.TruncateReason(one.Reason)
 	r.parked = one.State == onefold.Parked
 	if r.parked {
 		r.hold, r.keepsOrder = s.number(), one.Hold

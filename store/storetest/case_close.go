@@ -69,14 +69,10 @@ func closeEndsWaiting(e *env) {
 
 func closeWaits(e *env) {
 	c := e.claim(key("a"))
-	accepted, release := e.holdFunc(e)
+	accepted, release := e.hold()
 	result, closed := make(chan error, 1), make(chan error, 1)
 	go func() { result <- e.try(c, entry(key("a"))).Err }()
-	select {
-	case <-accepted:
-	case <-e.ctx.Done():
-		require.FailNow(e, "the commit was never accepted")
-	}
+	e.await(accepted, "the commit is accepted")
 	s := e.store
 	short, cancel := context.WithTimeout(e.ctx, time.Millisecond)
 	defer cancel()

@@ -32,7 +32,9 @@ func commitCases() []testCase {
 		{name: "what was committed is not shared", run: notShared,
 			rule: "Changing an entry after its commit, or something that the store returned, changes nothing in the store."},
 		{name: "a bad entry is refused", run: badEntry,
-			rule: "A record without a positive life, a key without an outcome, an outcome without a key and a claim for another key are refused, and the claim stays."},
+			rule: "A record without a positive life, a key without an outcome or with one that does not exist, an outcome without a key and a claim for another key are refused, and the claim stays."},
+		{name: "a bad effect is refused", run: badEffect,
+			rule: "An effect or timer without an ID, without a kind, or that cancels without a timer's name is refused with ErrInvalid, leaves no trace, and the claim stays."},
 		{name: "an empty batch is success", run: emptyBatch,
 			rule: "A batch without entries does nothing and succeeds."},
 		{name: "many committers at once", run: manyCommitters,
@@ -265,6 +267,7 @@ func badEntry(e *env) {
 		"Retain zero":     func(en *onefold.Entry) { en.Retain = 0 },
 		"Retain negative": func(en *onefold.Entry) { en.Retain = -1 },
 		"Outcome none":    func(en *onefold.Entry) { en.Outcome = 0 },
+		"Outcome unknown": func(en *onefold.Entry) { en.Outcome = onefold.ParkedUnknown + 1 },
 		"Key other":       func(en *onefold.Entry) { en.Key = key("b") },
 		"Key zero":        func(en *onefold.Entry) { en.Key = onefold.Key{} },
 	} {
@@ -276,6 +279,27 @@ func badEntry(e *env) {
 	}
 	e.nothingStored(k)
 	e.nothingStored(key("b"))
+	e.commit(c, entry(k))
+}
+
+func badEffect(e *env) {
+	k := key("a")
+	c := e.claim(k)
+	for what, spoil := range map[string]func(*onefold.Effect){
+		"ID of a message": func(f *onefold.Effect) { f.ID = "" },
+		"ID of a timer":   func(f *onefold.Effect) { f.ID, f.Timer = "", "timeout" },
+		"ID to cancel":    func(f *onefold.Effect) { f.ID, f.Timer, f.Cancel = "", "timeout", true },
+		"Kind":            func(f *onefold.Effect) { f.Kind = "" },
+		"Timer to cancel": func(f *onefold.Effect) { f.Cancel = true },
+	} {
+		en := entry(k, message(k, 0), message(k, 1))
+		spoil(&en.Effects[1])
+		err := e.try(c, en).Err
+		assert.ErrorIs(e, err, onefold.ErrInvalid, what)
+		assert.ErrorContains(e, err, strings.Fields(what)[0], "the error names the field")
+	}
+	e.nothingStored(k)
+	e.handsOut(e.feed())
 	e.commit(c, entry(k))
 }
 

@@ -182,7 +182,7 @@ func lostHold(e *env) {
 	e.clock.Advance(lease + time.Second)
 	present := e.feed()
 	rows := e.handsOut(present, k.EffectID(0), k.EffectID(1))
-	for _, state := range []onefold.State{onefold.Sent, onefold.Delayed, onefold.Parked, onefold.Tried, onefold.Discarded} {
+	for _, state := range allStates {
 		err := e.store.Settle(e.ctx, []onefold.Settlement{{Row: old[0], State: state}})
 		require.ErrorIs(e, err, onefold.ErrLost, state.String())
 	}

@@ -3,6 +3,7 @@ package storetest
 import (
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -27,7 +28,7 @@ func historyCases() []testCase {
 		{name: "an outcome ends the history", needs: needClock, run: outcomeEndsHistory,
 			rule: "When the outcome of a key is stored its failures are forgotten, and a later use of the expired key starts with none."},
 		{name: "a long reason is cut", run: longReason,
-			rule: "Of the reason of a failure at most MaxReasonBytes are kept, from its beginning."},
+			rule: "Of the reason of a failure at most MaxReasonBytes are kept, from its beginning and never cut within a character."},
 	}
 }
 
@@ -128,4 +129,9 @@ func longReason(e *env) {
 	assert.NotEmpty(e, kept)
 	assert.LessOrEqual(e, len(kept), onefold.MaxReasonBytes)
 	assert.True(e, strings.HasPrefix(reason, kept), "the beginning is kept")
+	reason = strings.Repeat("漢", onefold.MaxReasonBytes)
+	e.fail(key("b"), reason, true)
+	kept = e.history(key("b")).LastReason
+	assert.NotEmpty(e, kept)
+	assert.True(e, utf8.ValidString(kept), "cut between two characters")
 }

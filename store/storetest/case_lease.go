@@ -22,9 +22,11 @@ func leaseCases() []testCase {
 		{name: "a late result never replaces the stored one", needs: needClock, run: lateResult,
 			rule: "When the new holder has committed, the former holder's commit and release return ErrLost and the stored result stays."},
 		{name: "a wrong token is refused", run: wrongToken,
-			rule: "Renew, release and commit with no token or another than the live claim's return ErrLost and change nothing."},
+			rule: "Renew, release and commit with no token or another than the live claim's return ErrLost and change nothing, whether or not the handle is the right one."},
 		{name: "a commit in flight outlives its lease", needs: needClock | needHold, run: inFlight,
 			rule: "From the moment a commit is accepted until its outcome is known the claim cannot end: others are told busy, renewing is success, releasing is refused as busy."},
+		{name: "a refused commit keeps its claim", needs: needClock | needHold, run: refusedInFlight,
+			rule: "A claim whose lease ended while its commit was in flight is still held, for a fresh lease, if that commit is refused with ErrConflict."},
 	}
 }
 
@@ -109,13 +111,15 @@ func wrongToken(e *env) {
 	k := key("a")
 	c := e.claim(k)
 	for _, token := range []uint64{0, c.Token - 1, c.Token + 1} {
-		forged := *c
-		forged.Token = token
-		forged.Handle = nil
-		require.ErrorIs(e, e.store.Renew(e.ctx, &forged, lease), onefold.ErrLost)
-		require.ErrorIs(e, e.store.Release(e.ctx, &forged, onefold.Failure{Reason: "forged", Counted: true}), onefold.ErrLost)
-		require.ErrorIs(e, e.try(&forged, entry(k)).Err, onefold.ErrLost)
+		for _, handle := range []any{c.Handle, nil} {
+			forged := *c
+			forged.Token, forged.Handle = token, handle
+			require.ErrorIs(e, e.store.Renew(e.ctx, &forged, lease), onefold.ErrLost)
+			require.ErrorIs(e, e.store.Release(e.ctx, &forged, onefold.Failure{Reason: "forged", Counted: true}), onefold.ErrLost)
+			require.ErrorIs(e, e.try(&forged, entry(k)).Err, onefold.ErrLost)
+		}
 	}
+	e.nothingStored(k)
 	e.verdict(onefold.Busy, k, "the claim stands")
 	e.commit(c, entry(k))
 }
@@ -123,14 +127,10 @@ func wrongToken(e *env) {
 func inFlight(e *env) {
 	k := key("a")
 	c := e.claim(k)
-	accepted, release := e.holdFunc(e)
+	accepted, release := e.hold()
 	result := make(chan *onefold.Commit, 1)
 	go func() { result <- e.try(c, entry(k)) }()
-	select {
-	case <-accepted:
-	case <-e.ctx.Done():
-		require.FailNow(e, "the commit was never accepted")
-	}
+	e.await(accepted, "the commit is accepted")
 	e.clock.Advance(10 * lease)
 	g, err := e.store.Begin(e.ctx, request(k))
 	renewed := e.store.Renew(e.ctx, c, lease)
@@ -144,4 +144,22 @@ func inFlight(e *env) {
 	assert.NoError(e, renewed, "Renew while the commit is in flight")
 	assert.ErrorIs(e, released, onefold.ErrBusy, "Release while the commit is in flight")
 	e.verdict(onefold.Done, k, "the commit has returned")
+}
+
+func refusedInFlight(e *env) {
+	k := key("a")
+	e.write(put("t", "x", "moved"))
+	c := e.claim(k)
+	accepted, release := e.hold()
+	result := make(chan *onefold.Commit, 1)
+	go func() { result <- e.try(c, readModifyWrite(k, "t", "x", onefold.Value{})) }()
+	e.await(accepted, "the commit is accepted")
+	e.clock.Advance(10 * lease)
+	release()
+	require.ErrorIs(e, (<-result).Err, onefold.ErrConflict)
+	e.clock.Advance(lease - time.Second)
+	e.verdict(onefold.Busy, k, "the claim is held for a fresh lease")
+	require.NoError(e, e.store.Renew(e.ctx, c, lease))
+	e.commit(c, readModifyWrite(k, "t", "x", e.read("t", "x")))
+	e.verdict(onefold.Done, k, "committed after reading again")
 }

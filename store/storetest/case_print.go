@@ -10,9 +10,9 @@ import (
 func printCases() []testCase {
 	return []testCase{
 		{name: "another fingerprint on a running key is a mismatch", run: mismatchRunning,
-			rule: "Begin with another fingerprint than that of the live claim says mismatch, not busy."},
+			rule: "Begin with another fingerprint than that of the live claim says mismatch, not busy, and tells the claim's."},
 		{name: "another fingerprint on a done key is a mismatch", run: mismatchDone,
-			rule: "Begin with another fingerprint than that of the stored record says mismatch, not done, and shows the record."},
+			rule: "Begin with another fingerprint than that of the stored record says mismatch, not done, and shows the record and its fingerprint."},
 		{name: "the holder itself cannot change the fingerprint", run: mismatchHolder,
 			rule: "Begin with the holder of the live claim and another fingerprint says mismatch."},
 		{name: "a released claim binds no fingerprint", run: releasedBindsNothing,
@@ -35,6 +35,7 @@ func mismatchRunning(e *env) {
 	g := e.beginPrinted(key("a"), print(2))
 	assert.Equal(e, onefold.Mismatch.String(), g.Verdict.String())
 	assert.Nil(e, g.Claim)
+	assert.Equal(e, print(1), g.Held, "Grant.Held is that of the claim")
 	e.verdict(onefold.Busy, key("a"), "the equal fingerprint")
 	e.commit(c, entry(key("a")))
 }
@@ -45,6 +46,7 @@ func mismatchDone(e *env) {
 	assert.Equal(e, onefold.Mismatch.String(), g.Verdict.String())
 	require.NotNil(e, g.Record)
 	assert.Equal(e, print(1), g.Record.Fingerprint)
+	assert.Equal(e, print(1), g.Held, "Grant.Held is that of the record")
 	e.verdict(onefold.Done, key("a"), "the equal fingerprint")
 }
 

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -38,6 +39,7 @@ func reopenCases() []testCase {
 	all = append(all, both("a commit can be repeated after a reopen", "Committing the same claim and entry again after a reopen is success with no second effect.", 0, repeatAfterReopen)...)
 	all = append(all, both("versions do not repeat over a reopen", "A value that is deleted and written anew after a reopen has a version it never had.", 0, versionsAfterReopen)...)
 	all = append(all, both("row states survive", "Sent rows stay away, parked rows stay parked, delayed rows keep their time, tried rows are marked, and a row that was out comes again.", needClock, rowStatesSurvive)...)
+	all = append(all, both("a row of an earlier open settles nothing", "Settling with a row that was handed out before a reopen returns ErrLost for every state, and leaves the row with its present holder.", 0, earlierRow)...)
 	all = append(all, both("a held ordering key stays held", "An ordering key whose row is parked with Hold is still held after a reopen.", needOrder, holdSurvives)...)
 	all = append(all, both("timers survive", "A timer that was set before a reopen comes at its time, and can be replaced and cancelled after it.", needTimers, timersSurvive)...)
 	all = append(all, both("erased stays erased", "After a reopen an erased key is still done, still erased, and its effects are still gone.", 0, erasedSurvives)...)
@@ -64,13 +66,26 @@ func tellsClean(e *env) {
 }
 
 func epochGrows(e *env) {
-	epoch := e.store.Info().Epoch
-	for _, clean := range []bool{true, false} {
+	type granted struct{ epoch, token uint64 }
+	var all []granted
+	last := granted{}
+	for i, clean := range []bool{true, false, true} {
+		epoch := e.store.Info().Epoch
+		require.Greater(e, epoch, last.epoch)
+		for j := range 3 {
+			c := e.claim(key(name(name("a", i), j)))
+			require.Greater(e, c.Token, last.token)
+			last = granted{epoch, c.Token}
+			all = append(all, last)
+		}
 		e.reopen(clean)
-		info := e.store.Info()
-		require.Greater(e, info.Epoch, epoch)
-		epoch = info.Epoch
 	}
+	for shift := 1; shift < 64; shift++ {
+		if !slices.ContainsFunc(all, func(g granted) bool { return g.token>>shift != g.epoch }) {
+			return
+		}
+	}
+	assert.Fail(e, "the epoch is not the high bits of the tokens", "%v", all)
 }
 
 func closedTime(e *env) {
@@ -216,6 +231,24 @@ func rowStatesSurvive(e *env, reopen func()) {
 	assert.Equal(e, 2, e.handsOutOne(f, k.EffectID(2)).Attempt, "its attempt was settled")
 	e.settle(onefold.Delayed, *e.parked().Row)
 	assert.Equal(e, 2, e.handsOutOne(f, k.EffectID(1)).Attempt)
+}
+
+func earlierRow(e *env, reopen func()) {
+	k := e.doneWith("a", 2)
+	old := e.handsOut(e.feed(), k.EffectID(0), k.EffectID(1))
+	reopen()
+	f := e.feed()
+	rows := e.handsOut(f, k.EffectID(0), k.EffectID(1))
+	for i := range old {
+		for _, state := range allStates {
+			err := e.store.Settle(e.ctx, []onefold.Settlement{{Row: old[i], State: state}})
+			require.ErrorIs(e, err, onefold.ErrLost, state.String())
+		}
+	}
+	assert.Equal(e, 2, e.record(k).Unsettled)
+	e.settle(onefold.Sent, rows...)
+	assert.Zero(e, e.record(k).Unsettled)
+	e.handsOut(e.feedAgain(f))
 }
 
 func holdSurvives(e *env, reopen func()) {

@@ -38,6 +38,8 @@ func settleCases() []testCase {
 			rule: "One Settle may record different states for different rows."},
 		{name: "a bad settlement is refused", run: badSettle,
 			rule: "A settlement of no row or with an unknown state is refused with ErrInvalid and changes nothing."},
+		{name: "a row of another store settles nothing", run: foreignRow,
+			rule: "Settling with a row of other data is refused with ErrInvalid or ErrLost for every state, and changes nothing in either store."},
 	}
 }
 
@@ -231,5 +233,32 @@ func badSettle(e *env) {
 		assert.ErrorIs(e, e.store.Settle(e.ctx, []onefold.Settlement{bad}), onefold.ErrInvalid, what)
 	}
 	e.settle(onefold.Sent, row)
+	assert.Zero(e, e.record(k).Unsettled)
+}
+
+// allStates are the states that a row can be settled to.
+var allStates = []onefold.State{onefold.Sent, onefold.Delayed, onefold.Parked, onefold.Tried, onefold.Discarded}
+
+func foreignRow(e *env) {
+	k := e.doneWith("a", 2)
+	foreign := e.handsOut(e.feed(), k.EffectID(0), k.EffectID(1))
+	home := e.store
+	e.use(e.harness.Open(e, e.clock.Clock()))
+	e.doneWith("a", 2) // rows that look the same
+	f := e.feed()
+	rows := e.handsOut(f, k.EffectID(0), k.EffectID(1))
+	for _, state := range allStates {
+		err := e.store.Settle(e.ctx, []onefold.Settlement{{Row: foreign[0], State: state}})
+		require.Error(e, err, state.String())
+		if !errors.Is(err, onefold.ErrInvalid) {
+			require.ErrorIs(e, err, onefold.ErrLost, state.String())
+		}
+	}
+	assert.Equal(e, 2, e.record(k).Unsettled)
+	assert.Empty(e, e.scan(onefold.Query{What: onefold.WhatParked}))
+	e.settle(onefold.Sent, rows...)
+	e.handsOut(e.feedAgain(f))
+	e.store = home
+	e.settle(onefold.Sent, foreign...)
 	assert.Zero(e, e.record(k).Unsettled)
 }

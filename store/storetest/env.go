@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,13 +23,12 @@ const (
 // env is what a case works with: a fresh store, its clock, and short forms of common calls.
 type env struct {
 	testing.TB
-	ctx        context.Context
-	harness    Harness
-	clock      *Clock
-	store      onefold.Store
-	reopenFunc func(t testing.TB, clean bool) onefold.Store
-	holdFunc   func(t testing.TB) (<-chan struct{}, func())
-	sentinels  int
+	ctx       context.Context
+	harness   Harness
+	clock     *Clock
+	in        Instance
+	store     onefold.Store // of in, or what was opened instead of it since
+	sentinels int
 }
 
 // newEnv opens a fresh store with a clock of its own.
@@ -52,7 +52,7 @@ func (e *env) limited(maxRecords int) {
 func (e *env) use(in Instance) {
 	e.Helper()
 	require.NotNil(e, in.Store, "the harness opened no store")
-	e.store, e.reopenFunc, e.holdFunc = in.Store, in.Reopen, in.HoldCommits
+	e.in, e.store = in, in.Store
 	e.closeAtEnd(in.Store)
 }
 
@@ -68,7 +68,7 @@ func (e *env) closeAtEnd(s onefold.Store) {
 // reopen opens the data again.
 func (e *env) reopen(clean bool) {
 	e.Helper()
-	s := e.reopenFunc(e, clean)
+	s := e.in.Reopen(e, clean)
 	require.NotNil(e, s, "Reopen returned no store")
 	e.store = s
 	e.closeAtEnd(s)
@@ -81,4 +81,35 @@ func (e *env) reopenLater(d time.Duration) {
 	e.clock.Advance(d)
 	e.clock.NewProcess()
 	e.reopen(true)
+}
+
+// hold makes commits stop between acceptance and write until release is called, at the end of the case at
+// the latest.
+func (e *env) hold() (accepted <-chan struct{}, release func()) {
+	e.Helper()
+	accepted, open := e.in.HoldCommits(e)
+	var once sync.Once
+	release = func() { once.Do(open) }
+	e.Cleanup(release)
+	return accepted, release
+}
+
+// await waits for something that must happen.
+func (e *env) await(happened <-chan struct{}, what string) {
+	e.Helper()
+	select {
+	case <-happened:
+	case <-e.ctx.Done():
+		require.FailNow(e, "it never happened", what)
+	}
+}
+
+// another is a second handle on the data of the store.
+func (e *env) another() onefold.Store {
+	e.Helper()
+	s, err := e.in.Another(e)
+	require.NoError(e, err)
+	require.NotNil(e, s, "Another returned no store")
+	e.closeAtEnd(s)
+	return s
 }

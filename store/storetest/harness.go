@@ -31,5 +31,16 @@ type Instance struct {
 	// HoldCommits makes the following calls of Commit on Store stop when their entries have been accepted
 	// and before they are written, as a slow disk would. accepted is closed when the first one is there;
 	// release lets all go on and is called once. nil: the store cannot be held there.
+	// A store whose Settle waits for the same writer may hold it there, too.
 	HoldCommits func(t testing.TB) (accepted <-chan struct{}, release func())
+
+	// FailCommits makes the next physical write of Store fail at a moment when nobody can tell whether it
+	// is stored, as a disk or a connection that fails during a sync. Later writes may work or not. nil: a
+	// write cannot be made to fail.
+	FailCommits func(t testing.TB)
+
+	// Another opens the data of Store once more while it is open, as a second process or a second handle
+	// would. With Info.OneProcess it must fail, and the suite looks at the error. The suite closes the
+	// store. nil: the data cannot be reached twice.
+	Another func(t testing.TB) (onefold.Store, error)
 }

@@ -68,6 +68,10 @@ const (
 	needLimit                      // a limit on records
 	needHold                       // a commit can be held in flight
 	needAttention                  // Scan knows WhatAttention
+	needFeeds                      // several feeds at once
+	needFail                       // a write can fail with an unknown outcome
+	needSecond                     // a second opener is refused
+	needShared                     // a second handle shares the data
 )
 
 // needReasons says why a case does not apply if the store lacks an ability.
@@ -84,6 +88,10 @@ var needReasons = []struct {
 	{needLimit, "Harness.Limited is nil: there is no limit on records"},
 	{needHold, "Instance.HoldCommits is nil: a commit cannot be held in flight"},
 	{needAttention, "Scan of WhatAttention is not supported"},
+	{needFeeds, "Info.OneFeed is true: there is one feed"},
+	{needFail, "Instance.FailCommits is nil: a write cannot be made to fail"},
+	{needSecond, "Instance.Another is nil or Info.OneProcess is false: no second opener is refused"},
+	{needShared, "Instance.Another is nil or Info.OneProcess is true: the data has one handle"},
 }
 
 // missing returns the reason why c does not apply to a store with these abilities, or "".
@@ -104,13 +112,17 @@ func abilitiesOf(t testing.TB, h Harness) need {
 	can := need(0)
 	for n, ok := range map[need]bool{
 		needClock:     info.Expiry == onefold.ExpiryStore,
-		needReopen:    e.reopenFunc != nil,
+		needReopen:    e.in.Reopen != nil,
 		needEpoch:     info.OneProcess,
 		needOrder:     info.Ordered,
 		needTimers:    info.Timers,
 		needOneFeed:   info.OneFeed,
 		needLimit:     h.Limited != nil,
-		needHold:      e.holdFunc != nil,
+		needHold:      e.in.HoldCommits != nil,
+		needFeeds:     !info.OneFeed,
+		needFail:      e.in.FailCommits != nil,
+		needSecond:    e.in.Another != nil && info.OneProcess,
+		needShared:    e.in.Another != nil && !info.OneProcess,
 		needAttention: !errors.Is(e.scanErr(onefold.Query{What: onefold.WhatAttention}), onefold.ErrUnsupported),
 	} {
 		if ok {

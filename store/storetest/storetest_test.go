@@ -226,7 +226,7 @@ func TestRulesThatDoNotApplyAreNamed(t *testing.T) {
 	h := Harness{Open: func(t testing.TB, clock onefold.Clock) Instance {
 		s, err := memstore.Open(memstore.NewData(clock), &memstore.Options{Clock: clock})
 		require.NoError(t, err)
-		return Instance{Store: bare{s}}
+		return Instance{Store: bare{newShared(s)}}
 	}}
 	can := abilitiesOf(t, h)
 	reasons := map[string]string{}
@@ -240,6 +240,9 @@ func TestRulesThatDoNotApplyAreNamed(t *testing.T) {
 	assert.Contains(t, reasons["a named timer is replaced"], "Info.Timers")
 	assert.Contains(t, reasons["a second feed is refused"], "Info.OneFeed")
 	assert.Contains(t, reasons["close waits for accepted commits"], "HoldCommits")
+	assert.Contains(t, reasons["a second opener is refused"], "Another")
+	assert.Contains(t, reasons["handles share claims and outcomes"], "Another")
+	assert.Empty(t, reasons["several feeds share the rows"])
 	assert.Empty(t, reasons["one of fifty callers is granted"])
 	Run(t, h) // what is left holds
 }
