@@ -40,7 +40,7 @@ type Entry struct {
 	Joins       []Join        // then these run, in order, at most once per physical try
 	Writes      []Write       // then these
 	Effects     []Effect      // then these are appended
-	Retain      time.Duration // life of the record from this commit on; must be > 0 if there is a record
+	Retain      time.Duration // life of the record from this commit on, and until its effects are settled; must be > 0 if there is a record
 }
 
 // Read names a version that must still be current when the entry is written; 0 means absent.

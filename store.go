@@ -18,7 +18,8 @@ import (
 //
 // Time: leases and retention are judged by the store's clock (Info.Expiry says which), never by a wall
 // clock of the caller. Expiry is decided when a record is read; removing it is garbage collection. An
-// unexpired record is never evicted.
+// unexpired record is never evicted, and a record does not expire while an effect of it is unsettled: a key
+// that ran again would send beside what has not been sent yet.
 type Store interface {
 	// Info reports what this store is and what it can hold. It does no I/O and never fails.
 	Info() Info

@@ -181,7 +181,7 @@ const sweepEvery = time.Minute
 func (d *Data) sweep(now time.Duration) {
 	d.nextPass = later(now, sweepEvery)
 	for k, r := range d.records {
-		if r.expires <= now {
+		if !r.live(now) {
 			delete(d.records, k)
 		}
 	}

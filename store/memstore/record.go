@@ -11,11 +11,15 @@ import (
 
 // stored returns the unexpired record of a key, or nil.
 func (s *Store) stored(k id) *record {
-	if r := s.data.records[k]; r != nil && s.now() < r.expires {
+	if r := s.data.records[k]; r != nil && r.live(s.now()) {
 		return r
 	}
 	return nil
 }
+
+// live reports whether r still dedupes. While an effect of it is unsettled it does, whatever its age: a key
+// that ran again would send beside what has not been sent yet.
+func (r *record) live(now time.Duration) bool { return now < r.expires || r.Unsettled > 0 }
 
 // copy is the record for a caller.
 func (r *record) copy() *onefold.Record {

@@ -43,7 +43,7 @@ func (s *Store) snapshot(ctx context.Context, q onefold.Query) ([]onefold.Item, 
 	switch q.What {
 	case onefold.WhatRecords:
 		for k, r := range s.data.records {
-			if s.now() < r.expires && (q.Scope == "" || q.Scope == r.Key.Scope) {
+			if r.live(s.now()) && (q.Scope == "" || q.Scope == r.Key.Scope) {
 				items = append(items, onefold.Item{After: recordMark(k), Record: r.copy()})
 			}
 		}

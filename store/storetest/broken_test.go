@@ -272,15 +272,6 @@ var broken = map[string]struct {
 		}},
 		[]string{"a long reason is cut"},
 	},
-	"expired keys are not found by Erase": {
-		rewired{erase: func(s onefold.Store, k onefold.Key) error {
-			if _, err := s.Lookup(context.Background(), k); err != nil {
-				return err
-			}
-			return s.Erase(context.Background(), k)
-		}},
-		[]string{"rows of an expired key can be erased"},
-	},
 	"Erase does nothing": {
 		rewired{erase: func(onefold.Store, onefold.Key) error { return nil }},
 		[]string{

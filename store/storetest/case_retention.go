@@ -26,8 +26,8 @@ func retentionCases() []testCase {
 			rule: "When a key is stored anew after its record expired, removing the old record never removes the new one."},
 		{name: "an endless retention does not end", needs: needClock, run: endlessRetention,
 			rule: "The longest possible retention is kept, and does not wrap around."},
-		{name: "rows survive the retention of their record", needs: needClock, run: rowsSurvive,
-			rule: "Effects that have not left are handed out however long ago their record expired."},
+		{name: "a record lives while its effects are unsettled", needs: needClock, run: rowsSurvive,
+			rule: "Effects that have not left are handed out however long ago the retention of their record ended, and until they are settled the key is done; then it is fresh again."},
 	}
 }
 
@@ -35,6 +35,8 @@ func recordLives(e *env) {
 	k := key("a")
 	first := e.claim(k)
 	e.commit(first, entry(k, message(k, 0)))
+	f := e.feed()
+	e.settle(onefold.Sent, e.handsOutOne(f, k.EffectID(0)))
 	e.clock.Advance(retain - time.Minute)
 	e.verdict(onefold.Done, k, "a minute before the end")
 	e.clock.Advance(2 * time.Minute)
@@ -42,7 +44,8 @@ func recordLives(e *env) {
 	assert.Empty(e, e.scan(onefold.Query{What: onefold.WhatRecords}))
 	second := e.claim(k)
 	assert.Greater(e, second.Token, first.Token)
-	e.commit(second, entry(k))
+	e.commit(second, entry(k, message(k, 0)))
+	e.handsOutOne(e.feedAgain(f), k.EffectID(0))
 	e.verdict(onefold.Done, k, "stored anew")
 }
 
@@ -135,11 +138,13 @@ func rowsSurvive(e *env) {
 	k := e.doneWith("a", 1)
 	e.clock.Advance(100 * retain)
 	e.done(entry(key("b"))) // something for the store to do
-	e.nothingStored(k)
+	e.verdict(onefold.Done, k, "its effect waits")
 	f := e.feed()
 	row := e.handsOutOne(f, k.EffectID(0))
 	assert.Equal(e, k, row.Key)
+	e.verdict(onefold.Done, k, "its effect is out")
 	e.settle(onefold.Sent, row)
+	e.nothingStored(k)
 	require.NoError(e, f.Close())
 	e.handsOut(e.feed())
 }
