@@ -121,7 +121,7 @@ func constants(file *ast.File) (names []string) {
 	return names
 }
 
-func TestTheReadmeShowsTheQuickstartsHandler(t *testing.T) {
+func TestTheReadmeShowsTheCodeOfTheQuickstart(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
 	handler, err := os.ReadFile("examples/quickstart/handler.go")
@@ -129,6 +129,11 @@ func TestTheReadmeShowsTheQuickstartsHandler(t *testing.T) {
 	_, code, found := strings.Cut(string(handler), ")\n\n") // the imports end here
 	require.True(t, found)
 	assert.Contains(t, string(readme), code)
+	service, err := os.ReadFile("examples/quickstart/main.go")
+	require.NoError(t, err)
+	_, code, found = strings.Cut(string(service), "// serve is all")
+	require.True(t, found)
+	assert.Contains(t, string(readme), "// serve is all"+code)
 }
 
 func TestTheTableOfScenariosNamesEveryScenarioTest(t *testing.T) {

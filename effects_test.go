@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -201,4 +202,41 @@ func ExamplePermanent() {
 	err := onefold.Permanent(errors.New("order has no ID"))
 	fmt.Println(err, onefold.IsPermanent(err))
 	// Output: order has no ID true
+}
+
+func ExampleEffects_Get() {
+	// A handler that counts what each customer has ordered. Were two of them to run at once for one
+	// customer, the second commit would be refused and that handler run again on the new value.
+	handler := func(ctx context.Context, _ *onefold.Message, fx *onefold.Effects) error {
+		data, _, err := fx.Get(ctx, "orders-by-customer", "c7")
+		if err != nil {
+			return err
+		}
+		n, _ := strconv.Atoi(string(data)) // absent counts as 0
+		fx.Put("orders-by-customer", "c7", []byte(strconv.Itoa(n+1)))
+		return nil
+	}
+
+	ctx := context.Background()
+	st := memstore.New()
+	for i := range 3 { // what a consumer does for each message
+		fx := onefold.NewEffects(onefold.RunInfo{Key: onefold.Key{Scope: "ORDERS/count", ID: strconv.Itoa(i)}}, st)
+		if err := handler(ctx, nil, fx); err != nil {
+			fmt.Println(err)
+		}
+		entry, _ := fx.Seal()
+		entry.Outcome, entry.Retain = onefold.Succeeded, time.Hour
+		_ = st.Commit(ctx, []*onefold.Commit{{Entry: entry}})
+	}
+	v, err := st.Read(ctx, "orders-by-customer", "c7")
+	fmt.Println(string(v.Data), err)
+	_ = st.Close(ctx)
+	// Output: 3 <nil>
+}
+
+func ExampleRetryAfter() {
+	err := onefold.RetryAfter(time.Minute, errors.New("the bank is closed"))
+	d, ok := onefold.RetryDelay(err)
+	fmt.Println(err, d, ok)
+	// Output: the bank is closed 1m0s true
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"syscall"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -22,7 +23,7 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "quickstart:", err)
@@ -52,37 +53,27 @@ func run(ctx context.Context) error {
 	if err := world.loseWorker(ctx); err != nil {
 		return err
 	}
-	if err := work(ctx, js, filepath.Join(dir, "store"), world); err != nil {
+	if err := world.live(ctx, filepath.Join(dir, "store")); err != nil {
 		return err
 	}
 	return world.audit(ctx)
 }
 
-// work is the part that a service of yours would contain.
-func work(ctx context.Context, js jetstream.JetStream, dir string, w *world) (err error) {
+// serve is all that a service of yours has to do.
+func serve(ctx context.Context, js jetstream.JetStream, dir string, c consumer.Config) (err error) {
 	st, err := boltstore.Open(dir, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close(context.WithoutCancel(ctx))) }()
 
-	c, err := consumer.New(js, st, consumer.Config{
-		Stream: w.orders, Name: durable,
-		Handler:  w.unreliable(consumer.JSON(handle)),
-		AckWait:  w.ackWait,
-		RetryMin: w.retry,
-		Observer: w.observer(),
-	})
+	work, err := consumer.New(js, st, c)
 	if err != nil {
 		return err
 	}
-	r, err := outbox.NewRelay(st, outbox.Config{JetStream: js})
+	relay, err := outbox.NewRelay(st, outbox.Config{JetStream: js, Observer: c.Observer})
 	if err != nil {
 		return err
 	}
-
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() { w.untilDone(ctx); cancel() }()
-	return onefold.Run(ctx, c, r)
+	return onefold.Run(ctx, work, relay) // until ctx ends; the relay ends last
 }

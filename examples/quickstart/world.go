@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,15 +26,24 @@ const durable = "billing"
 // orderCount is how many orders there are; each is published one to four times.
 const orderCount = 1000
 
+// The streams of this example. They are removed at the end, and at the start if an earlier run was killed.
+const (
+	ordersStream  = "QUICKSTART_ORDERS"
+	chargesStream = "QUICKSTART_CHARGES"
+	deadStream    = "QUICKSTART_DEAD"
+	description   = "made by the quickstart of onefold"
+)
+
 // world is everything around the service: its streams, the trouble it lives in, and the audit.
 type world struct {
-	js              jetstream.JetStream
-	orders, charges string        // streams
-	ackWait, retry  time.Duration // short, so that trouble is over soon
-	published       int
+	js        jetstream.JetStream
+	published int
 
 	deliveries, handlerRuns, duplicates, failures atomic.Int64
 }
+
+// ackWait is short, so that trouble is over soon.
+const ackWait = 2 * time.Second
 
 // connect uses the server that NATS_URL names, or starts one.
 func connect(dir string) (jetstream.JetStream, func(), error) {
@@ -59,29 +67,59 @@ func connect(dir string) (jetstream.JetStream, func(), error) {
 	return js, func() { nc.Close(); srv.Stop() }, nil
 }
 
-// newWorld makes two streams of this run's own.
+// newWorld makes the streams.
 func newWorld(ctx context.Context, js jetstream.JetStream) (*world, error) {
-	run := fmt.Sprintf("%08X", rand.Uint32())
-	w := &world{js: js, orders: "QUICKSTART_ORDERS_" + run, charges: "QUICKSTART_CHARGES_" + run,
-		ackWait: 2 * time.Second, retry: 20 * time.Millisecond}
-	// The server's own window is made as short as it goes: the copies have to reach the consumer.
-	_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: w.orders, Subjects: []string{"orders." + run}, Duplicates: 100 * time.Millisecond})
-	if err != nil {
-		return nil, fmt.Errorf("create stream of orders: %w", err)
-	}
-	_, err = js.CreateStream(ctx, jetstream.StreamConfig{Name: w.charges, Subjects: []string{"charges.>"}, Duplicates: 100 * time.Millisecond})
-	if err != nil {
-		_ = js.DeleteStream(ctx, w.orders)
-		return nil, fmt.Errorf("create stream of charges: %w", err)
+	w := &world{js: js}
+	for name, subjects := range map[string]string{ordersStream: "quickstart.orders", chargesStream: "charges.>", deadStream: "quickstart.dead"} {
+		if err := w.clear(ctx, name); err != nil {
+			return nil, err
+		}
+		// The server's own window is made as short as it goes: the copies have to reach the consumer.
+		_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: name, Description: description,
+			Subjects: []string{subjects}, Duplicates: 100 * time.Millisecond})
+		if err != nil {
+			return nil, fmt.Errorf("create stream %s for %s: %w", name, subjects, err)
+		}
 	}
 	return w, nil
+}
+
+// clear removes what a killed run has left behind, and nothing else.
+func (w *world) clear(ctx context.Context, name string) error {
+	s, err := w.js.Stream(ctx, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look up stream %s: %w", name, err)
+	}
+	if s.CachedInfo().Config.Description != description {
+		return fmt.Errorf("stream %s exists and is not this example's; use another server", name)
+	}
+	return w.js.DeleteStream(ctx, name)
 }
 
 func (w *world) remove() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	_ = w.js.DeleteStream(ctx, w.orders)
-	_ = w.js.DeleteStream(ctx, w.charges)
+	for _, name := range []string{ordersStream, chargesStream, deadStream} {
+		_ = w.js.DeleteStream(ctx, name)
+	}
+}
+
+// live runs the service in this world until everything is settled.
+func (w *world) live(ctx context.Context, dir string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	defer func() { cancel(); watch.Wait() }()
+	watch.Go(func() { w.untilDone(ctx); cancel() })
+	return serve(ctx, w.js, dir, consumer.Config{
+		Stream: ordersStream, Name: durable,
+		Handler:  w.unreliable(consumer.JSON(handle)),
+		AckWait:  ackWait,
+		RetryMin: 20 * time.Millisecond,
+		Observer: w.observer(), DeadLetterSubject: "quickstart.dead",
+	})
 }
 
 // publishOrders publishes every order, then the copies: as a producer does that got no answer.
@@ -118,7 +156,7 @@ func (w *world) publishOrder(i, round int) error {
 	}
 	// The transport ID differs from copy to copy, as it does when a producer makes a new one for each try;
 	// our ID is the order's.
-	m := &nats.Msg{Subject: "orders." + strings.TrimPrefix(w.orders, "QUICKSTART_ORDERS_"), Data: body, Header: nats.Header{
+	m := &nats.Msg{Subject: "quickstart.orders", Data: body, Header: nats.Header{
 		onefold.HeaderID: {o.ID}, jetstream.MsgIDHeader: {fmt.Sprintf("%s/%d", o.ID, round)}}}
 	if _, err := w.js.PublishMsgAsync(m); err != nil {
 		return fmt.Errorf("publish order: %w", err)
@@ -129,8 +167,8 @@ func (w *world) publishOrder(i, round int) error {
 // loseWorker takes orders in the consumer's name and never answers, as a worker does that is killed: the
 // server delivers them again after AckWait.
 func (w *world) loseWorker(ctx context.Context) error {
-	c, err := w.js.CreateConsumer(ctx, w.orders, jetstream.ConsumerConfig{Durable: durable,
-		AckPolicy: jetstream.AckExplicitPolicy, AckWait: w.ackWait, MaxAckPending: consumer.DefaultMaxAckPending})
+	c, err := w.js.CreateConsumer(ctx, ordersStream, jetstream.ConsumerConfig{Durable: durable,
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxAckPending: consumer.DefaultMaxAckPending})
 	if err != nil {
 		return fmt.Errorf("create consumer: %w", err)
 	}
@@ -167,20 +205,20 @@ func (w *world) observer() *onefold.Observer {
 	}
 }
 
-// untilDone waits until every order is settled and, halfway, has the server deliver everything again.
+// untilDone waits until every order is settled and, halfway, publishes some of them once more.
 func (w *world) untilDone(ctx context.Context) {
-	reset := false
+	repeated := false
 	for ctx.Err() == nil {
-		c, err := w.js.Consumer(ctx, w.orders, durable)
+		c, err := w.js.Consumer(ctx, ordersStream, durable)
 		if err == nil {
 			info := c.CachedInfo()
 			done := info.NumPending == 0 && info.NumAckPending == 0 && info.Delivered.Consumer > 0
-			if done && reset && w.chargesSent(ctx) {
+			if done && repeated && w.chargesSent(ctx) {
 				return
 			}
-			if done && !reset {
-				reset = true
-				w.redeliverSome(ctx)
+			if done && !repeated {
+				repeated = true
+				w.publishSomeAgain(ctx)
 			}
 		}
 		select {
@@ -190,8 +228,8 @@ func (w *world) untilDone(ctx context.Context) {
 	}
 }
 
-// redeliverSome forces redeliveries: it publishes some orders once more.
-func (w *world) redeliverSome(ctx context.Context) {
+// publishSomeAgain publishes orders that are long done.
+func (w *world) publishSomeAgain(ctx context.Context) {
 	for i := 0; i < orderCount; i += 10 {
 		if w.publishOrder(i, 4) == nil {
 			w.published++
@@ -205,13 +243,13 @@ func (w *world) redeliverSome(ctx context.Context) {
 
 // chargesSent reports whether the relay has nothing left to send.
 func (w *world) chargesSent(ctx context.Context) bool {
-	s, err := w.js.Stream(ctx, w.charges)
+	s, err := w.js.Stream(ctx, chargesStream)
 	return err == nil && s.CachedInfo().State.Msgs >= orderCount
 }
 
 // audit reads the output stream from the start and prints the ledger.
 func (w *world) audit(ctx context.Context) error {
-	s, err := w.js.Stream(ctx, w.charges)
+	s, err := w.js.Stream(ctx, chargesStream)
 	if err != nil {
 		return err
 	}
