@@ -50,10 +50,11 @@ type delivery struct {
 	history   onefold.History
 	first     onefold.Effects  // of the first run, kept here to save an allocation
 	fx        *onefold.Effects // of the present run
-	commit    onefold.Commit
-	reads     []onefold.Read  // what the last run has read: giving up rests on it as success does
-	outcome   onefold.Outcome // how its key has ended
-	class     onefold.Class   // why it became a dead letter
+	own       onefold.Commit   // of the first try, kept here to save an allocation
+	commit    *onefold.Commit  // of the present try
+	reads     []onefold.Read   // what the last run has read: giving up rests on it as success does
+	outcome   onefold.Outcome  // how its key has ended
+	class     onefold.Class    // why it became a dead letter
 	cause     error
 	repeated  bool // the commit was tried before and its outcome was not known
 	conflicts int  // reruns so far

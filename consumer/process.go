@@ -263,7 +263,8 @@ func (s *session) handled(w *worker, d *delivery, err error) {
 
 // hand gives an entry to the committers. The worker takes its next message meanwhile.
 func (s *session) hand(d *delivery, entry onefold.Entry) {
-	d.commit = onefold.Commit{Claim: d.claim, Entry: entry}
+	d.own = onefold.Commit{Claim: d.claim, Entry: entry}
+	d.commit = &d.own
 	if !s.commits.push(d) {
 		s.abandon(d, ErrHandlersRunning) // its handler has returned after the consumer has stopped
 	}
@@ -292,8 +293,7 @@ func (s *session) commit(batch []*delivery) {
 	for len(batch) > 0 {
 		pending := make([]*onefold.Commit, len(batch))
 		for i, d := range batch {
-			d.commit.Err, d.commit.Existing = nil, nil
-			pending[i] = &d.commit
+			pending[i] = d.commit
 		}
 		whole := s.st.Commit(s.ops, pending)
 		batch = s.committed(batch, whole)
@@ -321,7 +321,8 @@ func (s *session) committed(batch []*delivery, whole error) (again []*delivery) 
 		v := afterCommit(err, gaveUp, runState{attempt: d.attempt, seed: d.seed()}, s.rule)
 		switch v.do {
 		case actRepeat:
-			d.repeated = true
+			// A store that has not answered may still write into what it was given.
+			d.repeated, d.commit = true, &onefold.Commit{Claim: d.commit.Claim, Entry: d.commit.Entry}
 			trouble, again = err, append(again, d)
 		case actFail:
 			s.fail(err)

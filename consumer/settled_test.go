@@ -55,15 +55,16 @@ func TestWhatIsSettledIsNotRunAgainAfterItsRecordIsGone(t *testing.T) {
 			r.data.Crash()
 			r.open(&memstore.Options{Clock: hand.clock()})
 			var runs atomic.Int64
+			count := func(context.Context, *onefold.Message, *onefold.Effects) error { runs.Add(1); return nil }
 			r.publishMany(10, func(i int) (string, string) { return strconv.Itoa(i), "x" })
-			r.runTo(counting(&runs), 10)
+			r.runTo(count, 10)
 
 			hand.passed.Store(int64(48 * time.Hour)) // past the retention
 			stats, err := r.st.Stats(r.ctx)
 			require.NoError(t, err)
 			require.Zero(t, stats.Records)
 			forget(r)
-			w := r.start(r.config(counting(&runs)))
+			w := r.start(r.config(count))
 			r.awaitCount("duplicate", 10)
 			r.publish("new", "x")
 			r.awaitCount("acked", 11)
