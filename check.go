@@ -42,7 +42,7 @@ func checkEffect(e *Effect, limits Limits) error {
 		return fmt.Errorf("%w: Once is set on a message; messages are deduped by their ID, leave it false", ErrInvalid)
 	}
 	if err := CheckSubject(e.Target); err != nil {
-		return fmt.Errorf("Target: %w", err)
+		return fmt.Errorf("field Target: %w", err)
 	}
 	header, err := checkHeader(e.Header)
 	if err != nil {

@@ -54,7 +54,7 @@ func TestWhatCanNeverLeaveIsFoundWhenItIsBuffered(t *testing.T) {
 		want string // field and value that the error names
 		is   error
 	}{
-		"empty subject":      {message(onefold.Effect{}), "Target: onefold: invalid argument: subject is empty", onefold.ErrInvalid},
+		"empty subject":      {message(onefold.Effect{}), "field Target: onefold: invalid argument: subject is empty", onefold.ErrInvalid},
 		"blank in subject":   {message(onefold.Effect{Target: "a b"}), `subject "a b" contains a blank`, onefold.ErrInvalid},
 		"wildcard":           {message(onefold.Effect{Target: "a.*"}), `wildcard "*"`, onefold.ErrInvalid},
 		"empty token":        {message(onefold.Effect{Target: "a..b"}), "empty token", onefold.ErrInvalid},
