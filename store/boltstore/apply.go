@@ -1,6 +1,7 @@
 package boltstore
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 
@@ -28,7 +29,13 @@ func (op *commitOp) prepare(g *group) {
 			}
 		}
 		if len(st.history) > 0 {
-			f.history = st.history[string(formBytes(f.claim.public.Key, f.encoded.canon, f.claim.hash))]
+			f.history = st.history[g.store.historyName(f.encoded.canon, f.claim.hash)]
+		}
+		if f.history != nil {
+			g.load.puts++
+		}
+		if f.claim.replaces != 0 {
+			g.load.puts++
 		}
 		st.mu.Unlock()
 	}
@@ -54,11 +61,11 @@ func (op *commitOp) apply(g *group) error {
 // and what it has read must be as it was.
 func (f *flight) look(g *group) error {
 	if len(f.elsewhere) > 0 {
-		found, err := findIn(&g.b, f.elsewhere[0], f.elsewhere[1:], f.encoded.canon)
+		found, err := findIn(&g.b, f.elsewhere[0], f.elsewhere[1:], f.claim.hash, f.encoded.canon, g.store.hashKey)
 		if err != nil {
 			return err
 		}
-		if found.position != 0 && g.now < found.record.expires {
+		if found.position != 0 && g.store.alive(found.position, found.record.expires, g.now) {
 			if found.record.token == f.claim.public.Token {
 				f.existing = found.record.public(f.claim.public.Key)
 			} else {
@@ -93,7 +100,7 @@ func (g *group) value(key []byte) (value, error) {
 	}
 	v, err := parseValue(stored)
 	if err != nil {
-		return value{}, fmt.Errorf("%w: state: %w", onefold.ErrDamaged, err)
+		return value{}, unreadable(err, "state")
 	}
 	if !v.live(g.now) {
 		return value{}, nil
@@ -119,6 +126,12 @@ func (f *flight) apply(g *group) error {
 	if err := g.b.segment.Put(position(f.position), x.record); err != nil {
 		return err
 	}
+	if old := f.claim.replaces; old != 0 {
+		// The expired record of the key goes, or it would keep the bytes of the key and its result.
+		if err := g.b.segment.Delete(position(old)); err != nil {
+			return err
+		}
+	}
 	g.head.longest = max(g.head.longest, x.retain)
 	if x.more != nil {
 		for i := range x.more.rows {
@@ -138,7 +151,7 @@ func (g *group) writeState(w *stateWrite) error {
 	if old := g.b.state.Get(w.key); old != nil {
 		v, err := parseValue(old)
 		if err != nil {
-			return fmt.Errorf("%w: state: %w", onefold.ErrDamaged, err)
+			return unreadable(err, "state")
 		}
 		if v.expires != 0 {
 			if err := g.b.expiry.Delete(expiryKey(v.expires, w.key)); err != nil {
@@ -171,7 +184,7 @@ func (f *flight) applyRow(g *group, w *rowWrite) error {
 		return nil
 	}
 	p := g.next()
-	stampRow(w.value, g.now, f.position)
+	stampRow(w.value, g.now, g.wall.UnixNano(), f.position)
 	if err := g.b.rows.Put(position(p), w.value); err != nil {
 		return err
 	}
@@ -189,27 +202,27 @@ func (f *flight) applyRow(g *group, w *rowWrite) error {
 	f.encoded.more.refs = append(f.encoded.more.refs, r)
 	if w.timer != nil {
 		// A later entry of the group may replace it again; it would look for it among the planned rows.
-		g.plan(&planned{ref: r, rowState: r.rowState})
+		g.plan(r)
 	}
 	return nil
 }
 
-// endTimer removes the unsent row of a timer, if there is one.
+// endTimer removes the unsent row of a timer, if there is one. An entry that points to no row of this timer
+// has nothing to remove: it is dropped, since the new row, if there is one, takes its place.
 func (g *group) endTimer(timer []byte) error {
 	stored := g.b.timers.Get(timer)
 	if stored == nil {
 		return nil
 	}
-	at, err := parsePosition(stored)
-	if err != nil {
-		return fmt.Errorf("%w: timer: %w", onefold.ErrDamaged, err)
+	var p *planned
+	if at, err := parsePosition(stored); err == nil {
+		p = g.row(at)
 	}
 	if err := g.b.timers.Delete(timer); err != nil {
 		return err
 	}
-	p := g.row(at)
-	if p == nil {
-		return fmt.Errorf("%w: row %d of a timer is missing", onefold.ErrDamaged, at)
+	if p == nil || p.gone || p.ref.timer == "" || !bytes.Equal(timerKey(p.ref.timer), timer) {
+		return nil
 	}
 	return g.endRow(p)
 }

@@ -5,7 +5,7 @@ import "context"
 // countAttempts makes the attempts of rows durable that were in the file when the store was opened
 // unclean: one of them may have ended the process, and would do so for ever if its attempts were
 // forgotten each time.
-func (s *Store) countAttempts(ctx context.Context, out []handed) error {
+func (f *feed) countAttempts(ctx context.Context, out []handed) error {
 	o := &attemptsOp{answer: newAnswer()}
 	for _, h := range out {
 		if h.suspect {
@@ -16,7 +16,17 @@ func (s *Store) countAttempts(ctx context.Context, out []handed) error {
 	if len(o.out) == 0 {
 		return nil
 	}
-	if err := s.queue.add(o); err != nil {
+	// The disk may take its time, which is not to end the lease.
+	q := &f.store.rows
+	q.mu.Lock()
+	f.begin(&f.writing)
+	q.mu.Unlock()
+	defer func() {
+		q.mu.Lock()
+		f.done(&f.writing)
+		q.mu.Unlock()
+	}()
+	if err := f.store.queue.add(o); err != nil {
 		return err
 	}
 	if err := o.wait(ctx); err != nil {

@@ -16,7 +16,7 @@ const keyBuffer = 256
 
 // Begin implements [onefold.Store].
 func (s *Store) Begin(ctx context.Context, r onefold.Request) (onefold.Grant, error) {
-	if err := checkRequest(&r); err != nil {
+	if err := r.Check(); err != nil {
 		return onefold.Grant{}, err
 	}
 	if err := s.enter(ctx); err != nil {
@@ -42,18 +42,6 @@ func (s *Store) Begin(ctx context.Context, r onefold.Request) (onefold.Grant, er
 	return g, nil
 }
 
-func checkRequest(r *onefold.Request) error {
-	switch {
-	case r.Key.IsZero():
-		return fmt.Errorf("%w: Request.Key is zero; name the work", onefold.ErrInvalid)
-	case r.Lease <= 0:
-		return fmt.Errorf("%w: Request.Lease is %v; it must be positive", onefold.ErrInvalid, r.Lease)
-	case r.Holder == onefold.Holder{}:
-		return fmt.Errorf("%w: Request.Holder is zero; draw Process at random and count Attempt", onefold.ErrInvalid)
-	}
-	return nil
-}
-
 // decide is the decision of Begin. The lock of st is held.
 func (s *Store) decide(st *stripe, hash uint64, canon []byte, r *onefold.Request) (onefold.Grant, error) {
 	mono := s.clock.Mono()
@@ -73,10 +61,14 @@ func (s *Store) decide(st *stripe, hash uint64, canon []byte, r *onefold.Request
 		}
 		replaces = found.position
 	}
+	token, err := s.nextToken()
+	if err != nil {
+		return onefold.Grant{}, err
+	}
 	if c != nil {
 		st.drop(c) // its lease is over
 	}
-	c = s.newClaim(r, hash, mono)
+	c = s.newClaim(r, hash, token, mono)
 	c.replaces = replaces
 	st.add(c)
 	return s.granted(st, c, canon), nil
@@ -86,7 +78,7 @@ func (s *Store) decide(st *stripe, hash uint64, canon []byte, r *onefold.Request
 func (s *Store) meet(st *stripe, c *claim, canon []byte, r *onefold.Request, mono time.Duration) onefold.Grant {
 	switch {
 	case c.fingerprint.Conflicts(r.Fingerprint):
-		return onefold.Grant{Verdict: onefold.Mismatch}
+		return onefold.Grant{Verdict: onefold.Mismatch, Held: c.fingerprint}
 	case c.holder == r.Holder:
 		if c.state == held {
 			c.lease, c.ends = r.Lease, later(mono, r.Lease)
@@ -104,7 +96,7 @@ func (s *Store) meet(st *stripe, c *claim, canon []byte, r *onefold.Request, mon
 func (s *Store) finished(found *found, r *onefold.Request) onefold.Grant {
 	g := onefold.Grant{Verdict: onefold.Done, Record: found.record.public(r.Key)}
 	if found.record.fingerprint.Conflicts(r.Fingerprint) {
-		g.Verdict = onefold.Mismatch
+		g.Verdict, g.Held = onefold.Mismatch, found.record.fingerprint
 	}
 	g.Record.Unsettled = s.rows.unsettled(found.position)
 	return g
@@ -119,20 +111,33 @@ func (s *Store) granted(st *stripe, c *claim, canon []byte) onefold.Grant {
 	return g
 }
 
-func (s *Store) newClaim(r *onefold.Request, hash uint64, mono time.Duration) *claim {
+func (s *Store) newClaim(r *onefold.Request, hash, token uint64, mono time.Duration) *claim {
 	c := &claim{
 		store: s, hash: hash, fingerprint: r.Fingerprint, holder: r.Holder,
 		lease: r.Lease, began: mono, ends: later(mono, r.Lease),
 	}
-	c.public = onefold.Claim{Key: r.Key, Token: s.nextToken(), Lease: r.Lease, Handle: c}
+	c.public = onefold.Claim{Key: r.Key, Token: token, Lease: r.Lease, Handle: c}
 	return c
 }
 
-// epochShift is where the epoch stands in a token: a trillion claims fit into one epoch.
-const epochShift = 40
+// epochShift is where the epoch stands in a token: a trillion claims fit into one epoch, and maxEpoch of
+// them into tokens.
+const (
+	epochShift = 40
+	maxEpoch   = 1 << (64 - epochShift)
+)
 
-// nextToken returns a number that grows with each call and with each Open.
-func (s *Store) nextToken() uint64 { return s.info.Epoch<<epochShift | s.tokens.Add(1) }
+// nextToken returns a number that grows with each call and with each Open. It refuses to run into the
+// tokens of the next epoch: those would be given out a second time.
+func (s *Store) nextToken() (uint64, error) {
+	n := s.tokens.Add(1)
+	if n >= 1<<epochShift {
+		s.tokens.Store(1 << epochShift) // or it would come round
+		return 0, fmt.Errorf("%w: all %d tokens of this epoch are given out; close the store and open it again",
+			onefold.ErrUnavailable, uint64(1<<epochShift-1))
+	}
+	return s.info.Epoch<<epochShift | n, nil
+}
 
 // later is now + d, or the end of time.
 func later(now, d time.Duration) time.Duration {
@@ -145,7 +150,7 @@ func later(now, d time.Duration) time.Duration {
 // found is the outcome of a key in the journal.
 type found struct {
 	position uint64 // 0: there is none
-	live     bool   // it has not expired
+	live     bool   // see alive
 	record   record // shares no memory with the file
 }
 
@@ -159,26 +164,35 @@ func (s *Store) find(st *stripe, hash uint64, canon []byte) (found, error) {
 	var f found
 	err := s.snap.read(func(b *buckets) error {
 		var err error
-		f, err = findIn(b, first, more, canon)
+		f, err = findIn(b, first, more, hash, canon, s.hashKey)
 		return err
 	})
-	f.live = f.position != 0 && now < f.record.expires
+	f.live = f.position != 0 && s.alive(f.position, f.record.expires, now)
 	return f, err
 }
 
-// findIn reads the records at the given positions until it meets the one of the key.
-func findIn(b *buckets, first uint64, more []uint64, canon []byte) (found, error) {
+// alive reports whether a record still counts: its retention is not over, or an effect of it is unsettled.
+func (s *Store) alive(position uint64, expires, now time.Duration) bool {
+	return now < expires || s.rows.unsettled(position) > 0
+}
+
+// findIn reads the records at the given positions until it meets the one of the key. An expired record is
+// removed from the file a little before it leaves the index, so one that is missing is passed over.
+func findIn(b *buckets, first uint64, more []uint64, hash uint64, canon []byte, key hashKey) (found, error) {
 	for i := -1; i < len(more); i++ {
 		p := first
 		if i >= 0 {
 			p = more[i]
 		}
 		stored := b.segment.Get(position(p))
+		if stored == nil {
+			continue
+		}
 		r, err := parseRecord(stored)
 		if err != nil {
-			return found{}, fmt.Errorf("%w: record %d: %w", onefold.ErrDamaged, p, err)
+			return found{}, unreadable(err, "record %d", p)
 		}
-		if !r.form.is(canon) {
+		if !r.form.is(canon, hash, key) {
 			continue
 		}
 		r.result = slices.Clone(r.result)

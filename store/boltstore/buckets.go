@@ -25,7 +25,7 @@ var (
 
 	metaFormat  = []byte("format")  // layout version, 4 bytes
 	metaID      = []byte("id")      // identity, 16 bytes
-	metaHashKey = []byte("hashkey") // key of the index hash, 16 bytes
+	metaHashKey = []byte("hashkey") // see hashKey, 16 bytes
 	metaCreated = []byte("created") // wall clock, Unix nanoseconds, 8 bytes
 	metaActive  = []byte("active")  // number of the active segment, 8 bytes
 	metaHead    = []byte("head")    // see head
@@ -63,8 +63,16 @@ func bucketsOf(tx *bolt.Tx) (buckets, error) {
 	return b, nil
 }
 
+// rowsOf is the bucket of the rows that wait, or of those that are parked.
+func (b *buckets) rowsOf(parked bool) *bolt.Bucket {
+	if parked {
+		return b.parked
+	}
+	return b.rows
+}
+
 // createBuckets makes an empty store in tx.
-func createBuckets(tx *bolt.Tx, id, hashKey [16]byte, created int64) error {
+func createBuckets(tx *bolt.Tx, id, secret [16]byte, created int64) error {
 	root, err := tx.CreateBucket(rootName)
 	if err != nil {
 		return err
@@ -83,7 +91,7 @@ func createBuckets(tx *bolt.Tx, id, hashKey [16]byte, created int64) error {
 	for _, v := range []struct{ key, value []byte }{
 		{metaFormat, binary.BigEndian.AppendUint32(nil, FormatVersion)},
 		{metaID, id[:]},
-		{metaHashKey, hashKey[:]},
+		{metaHashKey, secret[:]},
 		{metaCreated, binary.BigEndian.AppendUint64(nil, uint64(created))},
 		{metaActive, active},
 		{metaHead, first.encode()},

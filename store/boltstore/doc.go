@@ -1,14 +1,61 @@
 // Package boltstore is the default [onefold.Store]: one directory on a local disk, used by one process,
-// kept in bbolt. A returned commit has been synced to the disk.
+// kept in bbolt.
 //
-// Reading order: [Open] in open.go; the words of claims in stripes.go and begin.go; the way of a commit
-// through commit.go, writer.go, group.go and publish.go; what is read back in snapshot.go; outgoing
-// effects in rows.go, feed.go and settle.go. The stored bytes are drawn in docs/storage-format.md and
-// written in the files whose names start with format.
+// # Use
+//
+//	st, err := boltstore.Open("/var/lib/billing/onefold", nil)
+//	if err != nil {
+//		return err // names what is wrong with the directory, and the remedy
+//	}
+//	defer func() { err = errors.Join(err, st.Close(context.Background())) }()
+//
+//	c := &onefold.Commit{Entry: onefold.Entry{
+//		Key:     onefold.Key{Scope: "ORDERS/billing", ID: "order-1"},
+//		Outcome: onefold.Succeeded,
+//		Result:  []byte("charged"),
+//		Retain:  24 * time.Hour,
+//	}}
+//	if err := st.Commit(ctx, []*onefold.Commit{c}); err != nil {
+//		return err // nothing of the batch was tried
+//	}
+//	if c.Err != nil {
+//		return c.Err // this entry is not stored, or not known to be
+//	}
+//	// c.Existing is the record of an earlier run of the key, if there was one.
+//
+// Consumers and relays do this on their own; a program opens the store, hands it to them and closes it
+// last. The zero [Options] are good.
+//
+// # Guarantees
+//
+//   - A commit that returned has been synced to the disk, and nothing is visible before it is.
+//   - A store that cannot be used is never replaced by an empty one, and a version that cannot read a
+//     store refuses it before it writes a byte.
+//   - A full disk costs nothing but the commits it refuses with [onefold.ErrFull]; effects that have left can
+//     still be settled.
+//   - After a write of which nobody knows whether it is on the disk, the store stops: every call gets
+//     [onefold.ErrDamaged], and the next Open reads the file from the disk. Close does not take that back.
+//   - A damaged file is found page by page at Open, before bbolt sees it. What remains is said at guarded, in
+//     guard.go: a disk that fails while it is written to.
+//   - Retention is counted while the store is open, by the monotonic clock; setting the wall clock changes
+//     nothing but appointments.
+//
+// # Limits
+//
+// One process; a second Open waits for Options.LockWait and gets [onefold.ErrInUse]. One feed at a time. Memory
+// holds an index of all records and a reference to each waiting row. Joins and a scan of
+// [onefold.WhatAttention] are not supported in this version. The file does not shrink.
+//
+// # Reading the source
+//
+// Open in open.go, and what is let in in admit.go and survey.go; the words of claims in stripes.go and
+// begin.go; the way of a commit through commit.go, writer.go, group.go and publish.go; what is read back in
+// snapshot.go; outgoing effects in rows.go, lanes.go, feed.go and settle.go. The stored bytes are drawn in
+// docs/storage-format.md and written in the files whose names start with format.
 //
 // One goroutine, the writer, changes the file. It takes whatever waits in its queue, puts it into one
-// bbolt transaction, commits, and then publishes: the read snapshot is renewed, records enter the index,
-// claims end, rows reach the feed, callers are answered. Nothing is visible before it is durable.
+// bbolt transaction, makes sure of the room on the disk, commits, and then publishes: the read snapshot is
+// renewed, records enter the index, claims end, rows reach the feed, callers are answered.
 //
 // This package may import bbolt, siphash, package onefold and the standard library.
 package boltstore

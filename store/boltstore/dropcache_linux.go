@@ -3,7 +3,6 @@
 package boltstore
 
 import (
-	"errors"
 	"os"
 	"syscall"
 )
@@ -13,14 +12,10 @@ const adviseDontNeed = 4
 
 // dropCache asks the kernel to forget its copy of the file, so that the next reads come from the disk.
 // After a failed sync the copy can differ from the disk without being marked so.
-func dropCache(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
+func dropCache(f *os.File) error {
 	_, _, errno := syscall.Syscall6(syscall.SYS_FADVISE64, f.Fd(), 0, 0, adviseDontNeed, 0, 0)
 	if errno != 0 {
-		err = errno
+		return errno
 	}
-	return errors.Join(err, f.Close())
+	return nil
 }

@@ -187,7 +187,7 @@ func TestFailuresBeyondOneGroupAreDurableToo(t *testing.T) {
 	ctx := context.Background()
 	for _, clean := range []bool{true, false} {
 		dir, written := t.TempDir(), make(chan struct{}, 100)
-		o := boltstore.WithHooks(boltstore.Options{FailureLag: time.Nanosecond, MaxGroupEntries: 3}, boltstore.Hooks{AfterCommit: func() error {
+		o := boltstore.WithHooks(boltstore.Options{FailureLag: time.Millisecond, MaxGroupEntries: 3}, boltstore.Hooks{AfterCommit: func() error {
 			written <- struct{}{}
 			return nil
 		}})

@@ -44,7 +44,7 @@ type rowWrite struct {
 
 // encode fills in f.encoded from its entry and adds up what it takes.
 func (f *flight) encode(e *onefold.Entry) load {
-	l := load{entries: 1}
+	l := load{entries: 1, grows: true}
 	x := &f.encoded
 	if f.claim != nil {
 		x.encodeRecord(e, f.claim, &l)
@@ -62,19 +62,19 @@ func (f *flight) encode(e *onefold.Entry) load {
 
 func (x *encoded) encodeRecord(e *onefold.Entry, c *claim, l *load) {
 	// One piece of memory holds the canonical key and, behind it, the record that repeats it.
-	room := 2*(len(e.Key.Scope)+len(e.Key.ID)+3*binary.MaxVarintLen32) + recordHead + sha256.Size + 16 + len(e.Result)
+	room := 2*(len(e.Key.Scope)+len(e.Key.ID)+3*binary.MaxVarintLen32) + recordHead + 1 + len(e.Result)
 	buffer := make([]byte, 0, room)
 	buffer = e.Key.Append(buffer)
 	n := len(buffer)
 	x.canon = buffer[:n:n]
-	r := record{form: formOf(e.Key, x.canon, c.hash), fingerprint: e.Fingerprint, outcome: e.Outcome, token: c.public.Token, result: e.Result}
+	r := record{form: keyForm{raw: x.canon}, fingerprint: e.Fingerprint, outcome: e.Outcome, token: c.public.Token, result: e.Result}
 	if e.Result != nil {
 		r.flags |= recordHasResult
 	}
 	x.record = r.append(buffer)[n:]
 	x.retain = e.Retain
-	// Two changes: the history of the key may go.
-	l.add(load{bytes: len(x.record) + 8 + len(x.canon), puts: 2, largest: len(x.record)})
+	// The writer adds what goes with it: an expired record of the key, and its history.
+	l.add(load{bytes: len(x.record) + 8 + leafElementLen, largest: len(x.record)})
 }
 
 func (x *more) encodeState(e *onefold.Entry, l *load) {
@@ -106,17 +106,13 @@ func stampValue(encoded []byte, version uint64, expires time.Duration) {
 func (x *more) encodeEffect(e *onefold.Entry, effect *onefold.Effect, l *load) {
 	var w rowWrite
 	if effect.Timer != "" {
-		id := effect.ID
-		if id == "" {
-			id = e.Key.TimerID(effect.Timer)
-		}
-		w.timer = timerKey(id)
+		w.timer = timerKey(effect.ID)
 		l.puts += 4
 	}
 	if !effect.Cancel {
-		r := row{rowHead: rowHead{delayed: noTime}, key: e.Key, effect: *effect}
+		r := row{rowHead: rowHead{delayed: noTime, parkedAt: noTime}, key: e.Key, effect: *effect}
 		w.value = r.append(make([]byte, 0, r.size()))
-		l.add(load{bytes: len(w.value) + 8, puts: 1, largest: len(w.value)})
+		l.add(load{bytes: len(w.value) + 8 + leafElementLen, largest: len(w.value)})
 	}
 	l.bytes += len(w.timer) + 8
 	x.rows = append(x.rows, w)
@@ -125,11 +121,13 @@ func (x *more) encodeEffect(e *onefold.Entry, effect *onefold.Effect, l *load) {
 // The places of the row fields that are only known when the entry is written.
 const (
 	rowStoredAt = 2 + 4 + 8 + 8
-	rowRecordAt = rowStoredAt + 8
+	rowWallAt   = rowStoredAt + 8
+	rowRecordAt = rowWallAt + 8 + 8
 )
 
-// stampRow sets the time of the commit and the position of the record in an encoded row.
-func stampRow(encoded []byte, stored time.Duration, record uint64) {
+// stampRow sets the time of the commit, by both clocks, and the position of the record in an encoded row.
+func stampRow(encoded []byte, stored time.Duration, wall int64, record uint64) {
+	binary.BigEndian.PutUint64(encoded[rowWallAt:], uint64(wall))
 	binary.BigEndian.PutUint64(encoded[rowStoredAt:], uint64(stored))
 	binary.BigEndian.PutUint64(encoded[rowRecordAt:], record)
 }
@@ -137,11 +135,11 @@ func stampRow(encoded []byte, stored time.Duration, record uint64) {
 // maxTimerKey is how long an effect ID may be to name its timer by itself.
 const maxTimerKey = 128
 
-// timerKey is the bucket key of a timer.
+// timerKey is the bucket key of a timer. Its first byte keeps IDs and their digests apart.
 func timerKey(id string) []byte {
 	if len(id) <= maxTimerKey {
-		return []byte(id)
+		return append([]byte{formRaw}, id...)
 	}
 	sum := sha256.Sum256([]byte(id))
-	return append([]byte("sha256:"), sum[:]...)
+	return append([]byte{formDigest}, sum[:]...)
 }

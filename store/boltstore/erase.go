@@ -3,6 +3,7 @@ package boltstore
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/onefold-go/onefold"
 )
@@ -35,27 +36,40 @@ type eraseOp struct {
 	hash    uint64
 	first   uint64
 	more    []uint64
+	known   bool   // there was something of the key
+	expired uint64 // position of the expired record that goes; 0: none
 	refused error
 }
 
 func (o *eraseOp) weight() load {
-	return load{entries: 1, bytes: recordHead + maxRawKey, puts: 64}
+	return load{entries: 1, bytes: recordHead + digestLen + leafElementLen, puts: 2}
 }
 
-func (o *eraseOp) publish(*group) {}
-
+// prepare forgets the history of the key at once: what is counted from now on is of an attempt that began
+// after the erasure.
 func (o *eraseOp) prepare(g *group) {
 	s := g.store
 	st := s.stripe(o.hash)
 	st.mu.Lock()
-	defer st.mu.Unlock()
 	if c := st.claim(o.hash, &o.key); c != nil && c.live(s.clock.Mono()) {
 		o.refused = fmt.Errorf("%w: %v is running", onefold.ErrBusy, o.key)
+		st.mu.Unlock()
 		return
 	}
-	o.first, o.more = st.positions(o.hash)
-	// Each row that ends changes some pages; what has been bounded for an op without rows may not do.
-	g.load.puts += 4 * s.rows.count(o.hash)
+	first, more := st.positions(o.hash)
+	o.first, o.more = first, slices.Clone(more)
+	h := st.history[s.historyName(o.canon, o.hash)]
+	if h != nil {
+		st.forget(h)
+	}
+	st.mu.Unlock()
+	if h != nil {
+		o.known = true
+		g.changed = append(g.changed, h)
+		g.history = append(g.history, s.collectHistory([]*history{h})...)
+	}
+	// Each row that ends changes some pages.
+	g.load.puts += 2 * len(s.rows.withHash(o.hash))
 }
 
 func (o *eraseOp) apply(g *group) error {
@@ -66,50 +80,73 @@ func (o *eraseOp) apply(g *group) error {
 }
 
 func (o *eraseOp) erase(g *group) error {
-	var found found
-	if o.first != 0 {
-		var err error
-		if found, err = findIn(&g.b, o.first, o.more, o.canon); err != nil {
-			return err
-		}
+	if err := o.eraseRecord(g); err != nil {
+		return err
 	}
-	if found.position == 0 || g.now >= found.record.expires {
+	if err := o.eraseRows(g); err != nil {
+		return err
+	}
+	if !o.known {
 		o.refused = fmt.Errorf("%w: %v", onefold.ErrNotFound, o.key)
+	}
+	return nil
+}
+
+// publish takes the expired record out of the index.
+func (o *eraseOp) publish(g *group) {
+	if o.expired == 0 {
+		return
+	}
+	st := g.store.stripe(o.hash)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.leave(o.hash, o.expired) {
+		g.store.records.Add(-1)
+	}
+}
+
+// eraseRecord leaves a mark in place of a record that still dedupes, and nothing of an expired one.
+func (o *eraseOp) eraseRecord(g *group) error {
+	if o.first == 0 {
 		return nil
 	}
-	r := found.record
-	if r.flags&recordErased == 0 {
-		r.form = digestOf(o.canon, o.hash, o.key.Gen)
-		if r.flags&recordHasResult != 0 && len(r.result) > 0 {
-			r.flags |= recordResultLost
-		}
-		r.flags = r.flags&^recordHasResult | recordErased
-		r.result = nil
-		if err := g.b.segment.Put(position(found.position), r.append(nil)); err != nil {
-			return err
-		}
+	found, err := findIn(&g.b, o.first, o.more, o.hash, o.canon, g.store.hashKey)
+	if err != nil || found.position == 0 {
+		return err
 	}
-	return o.eraseRows(g)
+	o.known = true
+	r := found.record
+	switch {
+	case !g.store.alive(found.position, r.expires, g.now):
+		o.expired = found.position
+		return g.b.segment.Delete(position(found.position))
+	case r.flags&recordErased != 0:
+		return nil
+	}
+	r.form = digestOf(o.canon, o.hash, g.store.hashKey)
+	if r.flags&recordHasResult != 0 && len(r.result) > 0 {
+		r.flags |= recordResultLost
+	}
+	r.flags = r.flags&^recordHasResult | recordErased
+	r.result = nil
+	return g.b.segment.Put(position(found.position), r.append(nil))
 }
 
 // eraseRows ends all rows of the key, those of earlier records of it too.
 func (o *eraseOp) eraseRows(g *group) error {
-	for _, at := range g.store.rows.of(o.hash) {
+	for _, at := range g.store.rows.withHash(o.hash) {
 		p := g.row(at)
 		if p == nil || p.gone {
 			continue
 		}
-		bucket := g.b.rows
-		if p.parked {
-			bucket = g.b.parked
-		}
-		s, err := parseSummary(bucket.Get(position(at)))
+		s, err := parseSummary(g.b.rowsOf(p.filedParked).Get(position(at)))
 		if err != nil {
-			return fmt.Errorf("%w: row %d: %w", onefold.ErrDamaged, at, err)
+			return unreadable(err, "row %d", at)
 		}
 		if string(s.canon) != string(o.canon) {
 			continue // another key of the same hash
 		}
+		o.known = true
 		if err := g.endRow(p); err != nil {
 			return err
 		}
@@ -117,17 +154,12 @@ func (o *eraseOp) eraseRows(g *group) error {
 	return nil
 }
 
-// of returns the positions of the rows of keys with this hash.
-func (q *rowQueue) of(hash uint64) []uint64 {
+// withHash returns the positions of the rows of keys with this hash.
+func (q *rowQueue) withHash(hash uint64) (list []uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	var list []uint64
-	for at, r := range q.refs {
-		if r.hash == hash {
-			list = append(list, at)
-		}
+	for r := q.ofHash[hash]; r != nil; r = r.older {
+		list = append(list, r.position)
 	}
 	return list
 }
-
-func (q *rowQueue) count(hash uint64) int { return len(q.of(hash)) }

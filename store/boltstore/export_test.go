@@ -2,6 +2,7 @@ package boltstore
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/onefold-go/onefold"
 )
@@ -14,13 +15,14 @@ type Hooks struct {
 	AfterCommit  func() error
 	RowBudget    int
 	MaxFile      int
+	SweepEvery   time.Duration
 }
 
 // WithHooks returns o with hooks.
 func WithHooks(o Options, h Hooks) *Options {
 	o.hooks = hooks{
 		hashBits: h.HashBits, beforeWrite: h.BeforeWrite, beforeCommit: h.BeforeCommit, afterCommit: h.AfterCommit, rowBudget: h.RowBudget,
-		maxFile: h.MaxFile,
+		maxFile: h.MaxFile, sweepEvery: h.SweepEvery,
 	}
 	return &o
 }
@@ -46,7 +48,25 @@ func (s *Store) Crash() error {
 }
 
 // Sweep collects what has expired, at once. No commit may be under way.
-func (s *Store) Sweep() { s.sweep() }
+func (s *Store) Sweep() {
+	s.sweepMemory()
+	for s.expiredState() {
+		o := &sweepOp{newAnswer()}
+		if s.writeGroup([]op{o}, o.weight()) != nil {
+			return
+		}
+	}
+}
+
+// Queued is how many ops wait for the writer.
+func (s *Store) Queued() int {
+	s.queue.mu.Lock()
+	defer s.queue.mu.Unlock()
+	return len(s.queue.ops) - s.queue.next
+}
+
+// ExpiredState reports whether some value of state waits for the sweep.
+func (s *Store) ExpiredState() bool { return s.expiredState() }
 
 // Unwritten is how many changed histories wait for the writer.
 func (s *Store) Unwritten() int {

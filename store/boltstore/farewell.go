@@ -1,9 +1,6 @@
 package boltstore
 
-import (
-	"fmt"
-	"math"
-)
+import "math"
 
 // farewell is the last op of a store: it makes durable what lives in memory only, attempts of rows, and
 // marks the store as cleanly closed.
@@ -13,7 +10,7 @@ type farewell struct {
 }
 
 func (o *farewell) weight() load {
-	return load{entries: 1, bytes: o.size, puts: o.size/rowHeadLen + 1}
+	return load{entries: 1, bytes: o.size, puts: 2 * (o.size / rowHeadLen)}
 }
 func (o *farewell) publish(*group) {}
 
@@ -26,7 +23,14 @@ func (o *farewell) prepare(g *group) {
 func (o *farewell) apply(g *group) error {
 	for _, r := range g.store.rows.unwritten() {
 		p := g.row(r.position)
-		if p == nil || p.gone || p.parked {
+		if p == nil || p.gone {
+			continue
+		}
+		if p.filedParked != p.parked {
+			// Its parking was overtaken by another feed.
+			if err := g.rewrite(p, ""); err != nil {
+				return err
+			}
 			continue
 		}
 		if err := g.writeAttempts(r.position, p.attempts); err != nil {
@@ -37,13 +41,14 @@ func (o *farewell) apply(g *group) error {
 	return nil
 }
 
-// unwritten returns the waiting rows that were handed out more often than the file says.
+// unwritten returns the waiting rows of which the file does not say how often they were handed out, or
+// that they wait.
 func (q *rowQueue) unwritten() []*rowRef {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var list []*rowRef
 	for _, r := range q.refs {
-		if r.attempts != r.written && !r.parked {
+		if !r.parked && (r.attempts != r.written || r.filedParked) {
 			list = append(list, r)
 		}
 	}
@@ -68,12 +73,12 @@ func (g *group) writeAttempts(at uint64, attempts uint32) error {
 	}
 	w, err := parseRow(stored)
 	if err != nil {
-		return fmt.Errorf("row %d: %w", at, err)
+		return unreadable(err, "row %d", at)
 	}
 	w.attempts = attempts
 	value, err := rewriteRow(stored, w.rowHead, w.reason)
 	if err != nil {
-		return err
+		return unreadable(err, "row %d", at)
 	}
 	return g.b.rows.Put(key, value)
 }

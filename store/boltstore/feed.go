@@ -15,6 +15,7 @@ type feed struct {
 	lease   time.Duration
 	asked   time.Duration // monotonic time of the last Next or Settle
 	blocked int           // calls of Next that wait; they keep the feed alive
+	writing int           // calls of Next and Settle that wait for the writer; see lapse
 	out     map[*rowRef]struct{}
 	ended   bool
 }
@@ -30,6 +31,9 @@ func (s *Store) Feed(ctx context.Context, lease time.Duration) (onefold.Feed, er
 	q := &s.rows
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.feed != nil {
+		q.feed.lapse()
+	}
 	if q.feed != nil && q.feed.live() {
 		return nil, fmt.Errorf("%w: another feed is open", onefold.ErrBusy)
 	}
@@ -37,12 +41,33 @@ func (s *Store) Feed(ctx context.Context, lease time.Duration) (onefold.Feed, er
 	return q.feed, nil
 }
 
-// live reports whether the feed still has its rows. One whose lease is over gives them back here.
+// live reports whether the feed still has its rows. One whose lease is over gives them back here, unless it
+// waits for the writer: a slow disk alone takes nothing from a relay that is at work.
 func (f *feed) live() bool {
+	if f.writing == 0 {
+		f.lapse()
+	}
+	return !f.ended
+}
+
+// lapse ends the feed if its lease is over. Another relay that asks for a feed gets it then, also from one
+// that waits for the writer. A settlement that is on the way at that time is either of a row that ends, or
+// finds at its publication that the row has changed hands, and is lost.
+func (f *feed) lapse() {
 	if !f.ended && f.blocked == 0 && f.store.clock.Mono()-f.asked > f.lease {
 		f.end()
 	}
-	return !f.ended
+}
+
+// begin and done stand around a call that waits; n counts such calls. Both renew the lease.
+func (f *feed) begin(n *int) {
+	*n++
+	f.asked = f.store.clock.Mono()
+}
+
+func (f *feed) done(n *int) {
+	*n--
+	f.asked = f.store.clock.Mono()
 }
 
 // end gives the rows back.
@@ -123,12 +148,11 @@ func (f *feed) take(ctx context.Context, limit int) ([]handed, error) {
 	if out := f.pick(limit); len(out) > 0 {
 		return out, nil
 	}
-	f.blocked++
+	f.begin(&f.blocked)
 	q.waiting++
 	err := q.await(ctx)
 	q.waiting--
-	f.blocked--
-	f.asked = f.store.clock.Mono()
+	f.done(&f.blocked)
 	return nil, err
 }
 
@@ -178,7 +202,7 @@ func (q *rowQueue) await(ctx context.Context) error {
 // handOut makes rows of what was taken: it counts attempts durably where that is due, and reads what is
 // not in memory. Rows that have ended meanwhile are left out.
 func (f *feed) handOut(ctx context.Context, out []handed) ([]onefold.Row, error) {
-	err := f.store.countAttempts(ctx, out)
+	err := f.countAttempts(ctx, out)
 	rows := make([]onefold.Row, 0, len(out))
 	if err == nil {
 		rows, err = f.store.load(rows, out)
@@ -211,7 +235,10 @@ func (s *Store) load(rows []onefold.Row, out []handed) ([]onefold.Row, error) {
 		value := h.value
 		if value == nil {
 			err := s.snap.read(func(b *buckets) error {
-				value = append(value, b.rows.Get(position(h.ref.position))...)
+				key := position(h.ref.position)
+				if value = append(value, b.rows.Get(key)...); value == nil {
+					value = append(value, b.parked.Get(key)...) // its parking was overtaken by another feed
+				}
 				return nil
 			})
 			if err != nil {
@@ -223,15 +250,18 @@ func (s *Store) load(rows []onefold.Row, out []handed) ([]onefold.Row, error) {
 		}
 		w, err := parseRow(value)
 		if err != nil {
-			return nil, fmt.Errorf("%w: row %d: %w", onefold.ErrDamaged, h.ref.position, err)
+			return nil, unreadable(err, "row %d", h.ref.position)
 		}
 		rows = append(rows, onefold.Row{
 			Key: w.key, Effect: w.effect, Attempt: int(h.attempts), Tried: h.tried,
-			Handle: ticket{h.ref.position, h.ticket},
+			Handle: ticket{s, h.ref.position, h.ticket},
 		})
 	}
 	return rows, nil
 }
 
-// ticket is the Handle of a row: which row, and who may settle it.
-type ticket struct{ position, ticket uint64 }
+// ticket is the Handle of a row: which row of which Open, and who may settle it.
+type ticket struct {
+	store            *Store
+	position, ticket uint64
+}

@@ -3,6 +3,9 @@ package boltstore
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
+
+	"github.com/onefold-go/onefold"
 )
 
 // FormatVersion is the version of the stored layout that this package writes. docs/storage-format.md
@@ -14,6 +17,24 @@ const valueV1 = 1
 
 // errFormat reports stored bytes that no version of this package has written.
 var errFormat = errors.New("stored bytes cannot be read")
+
+// unreadable says what cannot be read. Bytes that a newer version has written are not damage.
+func unreadable(err error, what string, args ...any) error {
+	what = fmt.Sprintf(what, args...)
+	if errors.Is(err, onefold.ErrNewerFormat) || errors.Is(err, onefold.ErrDamaged) {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return fmt.Errorf("%w: %s: %w", onefold.ErrDamaged, what, err)
+}
+
+// checkFlags refuses flags that this version does not know: it would keep and act on half of what they say.
+func checkFlags(what string, flags, known byte) error {
+	if unknown := flags &^ known; unknown != 0 {
+		return fmt.Errorf("%w: %s has flags %#02x, which this version does not know; use the newer version",
+			onefold.ErrNewerFormat, what, unknown)
+	}
+	return nil
+}
 
 // reader walks over stored bytes. After the first read beyond the end every result is zero and bad is set,
 // so that a parser checks once.

@@ -2,15 +2,34 @@ package boltstore
 
 import (
 	"bytes"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
+
+	"github.com/dchest/siphash"
 
 	"github.com/onefold-go/onefold"
 )
 
-// maxRawKey is how long the canonical form of a key may be to be stored as it is. Longer ones, and the
-// keys of erased records, are stored as a digest.
+// hashKey is the secret of one store. It is drawn when the store is made and never changes, since digests
+// that were made with it are stored.
+type hashKey [2]uint64
+
+// hash is the hash that the index knows a key by. That of any two different keys may be equal; who uses it
+// compares keys.
+func (k hashKey) hash(canon []byte) uint64 { return siphash.Hash(k[0], k[1], canon) }
+
+// digest is HMAC-SHA-256 of the canonical form of a key. Without the secret nobody can try out guesses.
+func (k hashKey) digest(canon []byte) (sum [sha256.Size]byte) {
+	secret := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, k[0]), k[1])
+	mac := hmac.New(sha256.New, secret)
+	mac.Write(bytes.Clone(canon)) // the caller may have it on its stack, which keeps Begin from allocating
+	mac.Sum(sum[:0])
+	return sum
+}
+
+// maxRawKey is how long the canonical form of a key may be to name its history as it is: bbolt limits the
+// keys of buckets. Longer ones are named by their digest.
 const maxRawKey = 512
 
 // The first byte of a key form.
@@ -20,66 +39,64 @@ const (
 )
 
 // keyForm is how a key stands in stored values. Raw holds the canonical form of the key. A digest holds
-// what is needed to find the key again without its bytes: the hash under which the index knows it and
-// SHA-256 of the canonical form; for people also the generation and, unless the record is erased, the
-// scope.
+// what is needed to find the key again without its bytes: the hash under which the index knows it and its
+// digest.
 type keyForm struct {
-	raw   []byte // canonical form; nil in a digest
-	hash  uint64
-	sum   [sha256.Size]byte
-	gen   uint32
-	scope string
+	raw  []byte // canonical form; nil in a digest
+	hash uint64
+	sum  [sha256.Size]byte
 }
 
-// maxScopeShown bounds the scope in a digest.
-const maxScopeShown = 256
+// digestLen is the length of a digest form.
+const digestLen = 1 + 8 + sha256.Size
 
-// formOf returns the form that a key is stored in. canon is its canonical form and is not copied.
-func formOf(k onefold.Key, canon []byte, hash uint64) keyForm {
+// digestOf returns the form that holds no byte of the key.
+func digestOf(canon []byte, hash uint64, key hashKey) keyForm {
+	return keyForm{hash: hash, sum: key.digest(canon)}
+}
+
+// historyForm returns the form that names the history of a key. canon is not copied.
+func historyForm(canon []byte, hash uint64, key hashKey) keyForm {
 	if len(canon) <= maxRawKey {
 		return keyForm{raw: canon}
 	}
-	f := digestOf(canon, hash, k.Gen)
-	if len(k.Scope) <= maxScopeShown {
-		f.scope = k.Scope
-	}
-	return f
+	return digestOf(canon, hash, key)
 }
 
-// digestOf returns the form that holds no byte of the key.
-func digestOf(canon []byte, hash uint64, gen uint32) keyForm {
-	return keyForm{hash: hash, sum: sha256.Sum256(canon), gen: gen}
-}
-
-// is reports whether f stands for the key with this canonical form.
-func (f *keyForm) is(canon []byte) bool {
+// is reports whether f stands for the key with this canonical form and hash.
+func (f *keyForm) is(canon []byte, hash uint64, key hashKey) bool {
 	if f.raw != nil {
 		return bytes.Equal(f.raw, canon)
 	}
-	return f.sum == sha256.Sum256(canon)
+	return f.hash == hash && f.sum == key.digest(canon)
 }
 
 // same reports whether f and g stand for one key.
-func (f *keyForm) same(g *keyForm) bool {
+func (f *keyForm) same(g *keyForm, key hashKey) bool {
 	switch {
+	case f.raw != nil && g.raw != nil:
+		return bytes.Equal(f.raw, g.raw)
 	case f.raw != nil:
-		return g.is(f.raw)
+		return g.sum == key.digest(f.raw)
 	case g.raw != nil:
-		return f.is(g.raw)
+		return f.sum == key.digest(g.raw)
 	}
 	return f.sum == g.sum
 }
 
-// key is the key that f stands for, as far as it is known: of a digest the ID is the digest in hex.
+// key is the key that f stands for; zero if it is a digest.
 func (f *keyForm) key() onefold.Key {
-	if f.raw != nil {
-		k, _ := parseKey(f.raw)
-		return k
-	}
-	return onefold.Key{Scope: f.scope, ID: "sha256:" + hex.EncodeToString(f.sum[:]), Gen: f.gen}
+	k, _ := parseKey(f.raw)
+	return k
 }
 
-func (f *keyForm) size() int { return 1 + sha256.Size + 8 + 4 + len(f.scope) + len(f.raw) }
+// size is the encoded length.
+func (f *keyForm) size() int {
+	if f.raw != nil {
+		return 1 + len(f.raw)
+	}
+	return digestLen
+}
 
 // append appends f without a length; it takes the rest of whatever holds it.
 func (f *keyForm) append(dst []byte) []byte {
@@ -88,9 +105,7 @@ func (f *keyForm) append(dst []byte) []byte {
 	}
 	dst = append(dst, formDigest)
 	dst = binary.BigEndian.AppendUint64(dst, f.hash)
-	dst = append(dst, f.sum[:]...)
-	dst = binary.BigEndian.AppendUint32(dst, f.gen)
-	return append(dst, f.scope...)
+	return append(dst, f.sum[:]...)
 }
 
 // parseForm reads what append wrote; a raw form shares memory with b.
@@ -108,9 +123,7 @@ func parseForm(b []byte) (keyForm, error) {
 	case formDigest:
 		f := keyForm{hash: r.u64()}
 		copy(f.sum[:], r.take(sha256.Size))
-		f.gen = r.u32()
-		f.scope = string(r.rest)
-		return f, r.end()
+		return f, r.done()
 	}
 	return keyForm{}, errFormat
 }

@@ -2,6 +2,7 @@ package boltstore
 
 import (
 	"encoding/binary"
+	"fmt"
 	"time"
 
 	"github.com/onefold-go/onefold"
@@ -12,6 +13,7 @@ const (
 	recordHasResult  = 1 << 0 // a result follows
 	recordResultLost = 1 << 1 // there was a result, and it is not kept
 	recordErased     = 1 << 2
+	recordFlags      = recordHasResult | recordResultLost | recordErased
 )
 
 // record is a finished key as it is stored. form and result share memory with the bytes they were parsed
@@ -27,11 +29,11 @@ type record struct {
 	result      []byte
 }
 
-// recordHead is the size of a stored record without key and result.
-const recordHead = 1 + 1 + 1 + 1 + 16 + 8 + 8 + 8 + 2
+// recordHead is the size of a stored record without key and result, at most.
+const recordHead = 1 + 1 + 1 + 1 + 16 + 8 + 8 + 8 + binary.MaxVarintLen32
 
 // size is an upper bound of the encoded length.
-func (r *record) size() int { return recordHead + r.form.size() + 4 + len(r.result) }
+func (r *record) size() int { return recordHead + r.form.size() + len(r.result) }
 
 // append appends the stored form of r.
 func (r *record) append(dst []byte) []byte {
@@ -40,10 +42,7 @@ func (r *record) append(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, r.token)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(r.at))
 	dst = binary.BigEndian.AppendUint64(dst, uint64(r.expires))
-	// The length of the key form comes before it as two bytes: both forms are far shorter than 64 KiB.
-	start := len(dst)
-	dst = r.form.append(append(dst, 0, 0))
-	binary.BigEndian.PutUint16(dst[start:], uint16(len(dst)-start-2))
+	dst = r.form.append(binary.AppendUvarint(dst, uint64(r.form.size())))
 	return append(dst, r.result...)
 }
 
@@ -68,18 +67,26 @@ func parseRecord(b []byte) (record, error) {
 	rec.fingerprint.Version = r.u8()
 	copy(rec.fingerprint.Sum[:], r.take(16))
 	rec.token, rec.at, rec.expires = r.u64(), r.i64(), time.Duration(r.i64())
-	var length int
-	if b := r.take(2); b != nil {
-		length = int(binary.BigEndian.Uint16(b))
-	}
-	form := r.take(length)
+	form := r.bytes()
 	if r.bad {
 		return record{}, errFormat
+	}
+	if rec.flags&^recordFlags != 0 || rec.outcome == 0 || rec.outcome > onefold.ParkedUnknown {
+		return record{}, newerRecord(&rec)
 	}
 	var err error
 	rec.form, err = parseForm(form)
 	rec.result = r.rest
 	return rec, err
+}
+
+// newerRecord names what this version does not know of a record.
+func newerRecord(r *record) error {
+	if err := checkFlags("record", r.flags, recordFlags); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: record has outcome %d, which this version does not know; use the newer version",
+		onefold.ErrNewerFormat, uint8(r.outcome))
 }
 
 // public is the record as the contract shows it, in memory of its own. key is the key it was asked for

@@ -14,10 +14,11 @@ const (
 	rowTried = 1 << 0 // a Once call was announced
 	rowHold  = 1 << 1 // parked, and later rows of its OrderKey wait
 	rowOnce  = 1 << 2 // Effect.Once
+	rowFlags = rowTried | rowHold | rowOnce
 )
 
 // rowHeadLen is the size of the part of a row that settlements change.
-const rowHeadLen = 1 + 1 + 4 + 8 + 8 + 8 + 8
+const rowHeadLen = 1 + 1 + 4 + 8 + 8 + 8 + 8 + 8 + 8
 
 // rowHead is the part of a row that settlements change; it has a fixed size and stands first.
 type rowHead struct {
@@ -26,6 +27,8 @@ type rowHead struct {
 	delayed  int64         // wall clock it is delayed to, in Unix nanoseconds; noTime: not delayed
 	delay    time.Duration // store clock at which that delay is over at the latest
 	stored   time.Duration // store clock of the commit
+	wall     int64         // wall clock of the commit, in Unix nanoseconds
+	parkedAt int64         // wall clock of its parking, in Unix nanoseconds; noTime: not parked
 	record   uint64        // position of its record
 }
 
@@ -46,6 +49,8 @@ func (h *rowHead) append(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, uint64(h.delayed))
 	dst = binary.BigEndian.AppendUint64(dst, uint64(h.delay))
 	dst = binary.BigEndian.AppendUint64(dst, uint64(h.stored))
+	dst = binary.BigEndian.AppendUint64(dst, uint64(h.wall))
+	dst = binary.BigEndian.AppendUint64(dst, uint64(h.parkedAt))
 	return binary.BigEndian.AppendUint64(dst, h.record)
 }
 
@@ -53,7 +58,8 @@ func (r *reader) rowHead() rowHead {
 	r.version()
 	return rowHead{
 		flags: r.u8(), attempts: r.u32(), delayed: r.i64(),
-		delay: time.Duration(r.i64()), stored: time.Duration(r.i64()), record: r.u64(),
+		delay: time.Duration(r.i64()), stored: time.Duration(r.i64()),
+		wall: r.i64(), parkedAt: r.i64(), record: r.u64(),
 	}
 }
 
@@ -141,7 +147,10 @@ func parseSummary(b []byte) (rowSummary, error) {
 	key := r.rest
 	_, _, _ = r.bytes(), r.bytes(), r.uvarint()
 	s.canon = key[:len(key)-len(r.rest)]
-	return s, r.end()
+	if err := r.end(); err != nil {
+		return s, err
+	}
+	return s, checkFlags("row", s.flags, rowFlags)
 }
 
 // parseRow reads what append wrote, into memory of its own.
@@ -160,7 +169,10 @@ func parseRow(b []byte) (row, error) {
 	if len(r.rest) > 0 {
 		e.Payload = slices.Clone(r.rest)
 	}
-	return w, r.end()
+	if err := r.end(); err != nil {
+		return w, err
+	}
+	return w, checkFlags("row", w.flags, rowFlags)
 }
 
 func (r *reader) header() onefold.Header {
@@ -181,6 +193,16 @@ func (r *reader) header() onefold.Header {
 		h[name] = list
 	}
 	return h
+}
+
+// parseRowHead reads the part of a stored row that settlements change.
+func parseRowHead(b []byte) (rowHead, error) {
+	r := reader{rest: b}
+	h := r.rowHead()
+	if err := r.end(); err != nil {
+		return h, err
+	}
+	return h, checkFlags("row", h.flags, rowFlags)
 }
 
 // rewriteRow returns the stored row with another head and reason.

@@ -93,10 +93,13 @@ type head struct {
 	clean    bool          // closed in order
 }
 
+// headClean is the only flag of a head.
+const headClean = 1 << 0
+
 func (h *head) encode() []byte {
 	dst := []byte{valueV1, 0}
 	if h.clean {
-		dst[1] = 1
+		dst[1] = headClean
 	}
 	dst = binary.BigEndian.AppendUint64(dst, h.epoch)
 	dst = binary.BigEndian.AppendUint64(dst, h.position)
@@ -107,7 +110,11 @@ func (h *head) encode() []byte {
 func parseHead(b []byte) (head, error) {
 	r := reader{rest: b}
 	r.version()
-	h := head{clean: r.u8() == 1, epoch: r.u64(), position: r.u64()}
+	flags := r.u8()
+	h := head{clean: flags&headClean != 0, epoch: r.u64(), position: r.u64()}
 	h.clock, h.longest = time.Duration(r.i64()), time.Duration(r.i64())
-	return h, r.done()
+	if err := r.done(); err != nil {
+		return h, err
+	}
+	return h, checkFlags("head", flags, headClean)
 }

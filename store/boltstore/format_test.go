@@ -22,6 +22,8 @@ var update = flag.Bool("update", false, "write the golden files of the present f
 // goldenDir holds what version 1 of the format has written; it is never changed once it is released.
 var goldenDir = filepath.Join("testdata", "golden", "v1")
 
+var sampleSecret = hashKey{1, 2}
+
 func sampleKey() onefold.Key { return onefold.Key{Scope: "ORDERS/billing", ID: "order-1", Gen: 2} }
 
 func longKey() onefold.Key {
@@ -37,9 +39,10 @@ func sampleRecord(f keyForm) record {
 
 func sampleRow() row {
 	return row{
-		rowHead: rowHead{flags: rowTried | rowHold, attempts: 3, delayed: 1_900_000_000_000_000_001, delay: time.Minute, stored: time.Second, record: 41},
-		reason:  "refused",
-		key:     sampleKey(),
+		rowHead: rowHead{flags: rowTried | rowHold, attempts: 3, delayed: 1_900_000_000_000_000_001, delay: time.Minute, stored: time.Second,
+			wall: 1_900_000_000_000_000_004, parkedAt: 1_900_000_000_000_000_005, record: 41},
+		reason: "refused",
+		key:    sampleKey(),
 		effect: onefold.Effect{
 			ID: "0123", Kind: onefold.KindMessage, Conn: "west", Target: "a.b", OrderKey: "o", Timer: "t", Once: true,
 			Header: onefold.Header{"B": {"2", "3"}, "A": {"1"}}, Payload: []byte("payload"),
@@ -50,18 +53,18 @@ func sampleRow() row {
 
 // samples are one stored value of each kind.
 func samples() map[string][]byte {
-	raw := formOf(sampleKey(), sampleKey().Append(nil), 5)
-	digest := formOf(longKey(), longKey().Append(nil), 0x0102030405060708)
-	erased := digestOf(sampleKey().Append(nil), 0x0102030405060708, 2)
-	withRaw, withDigest, w := sampleRecord(raw), sampleRecord(digest), sampleRow()
+	raw := keyForm{raw: sampleKey().Append(nil)}
+	digest := historyForm(longKey().Append(nil), 0x0102030405060708, sampleSecret)
+	erased := digestOf(sampleKey().Append(nil), 0x0102030405060708, sampleSecret)
+	withRaw, withLong, w := sampleRecord(raw), sampleRecord(keyForm{raw: longKey().Append(nil)}), sampleRow()
 	bare := record{form: erased, outcome: onefold.Succeeded, flags: recordErased | recordResultLost}
-	bareRow := row{rowHead: rowHead{delayed: noTime}, key: sampleKey(), effect: onefold.Effect{ID: "1", Kind: "message", Target: "s"}}
+	bareRow := row{rowHead: rowHead{delayed: noTime, parkedAt: noTime}, key: sampleKey(), effect: onefold.Effect{ID: "1", Kind: "message", Target: "s"}}
 	v := value{version: 9, expires: time.Hour, data: []byte("data")}
 	a := attempts{starts: 2, failures: 1, first: 1_900_000_000_000_000_003, touched: time.Minute, reason: "boom"}
 	h := head{epoch: 3, position: 77, clock: time.Hour, longest: 24 * time.Hour, clean: true}
 	return map[string][]byte{
 		"key form, raw": raw.append(nil), "key form, digest": digest.append(nil), "key form, erased": erased.append(nil),
-		"record": withRaw.append(nil), "record of a long key": withDigest.append(nil), "record, erased": bare.append(nil),
+		"record": withRaw.append(nil), "record of a long key": withLong.append(nil), "record, erased": bare.append(nil),
 		"row": w.append(nil), "row with little": bareRow.append(nil),
 		"value of state": v.append(nil), "key of state": stateKey("table", "key"),
 		"key of the expiry index": expiryKey(time.Hour, stateKey("table", "key")),
@@ -102,11 +105,12 @@ func sorted(lines []string) []string {
 func TestWhatIsWrittenIsReadBack(t *testing.T) {
 	t.Run("records", func(t *testing.T) {
 		for _, k := range []onefold.Key{sampleKey(), longKey(), {ID: "\x00/\n"}} {
-			want := sampleRecord(formOf(k, k.Append(nil), 5))
+			want := sampleRecord(keyForm{raw: k.Append(nil)})
 			got, err := parseRecord(want.append(nil))
 			require.NoError(t, err)
 			assert.Equal(t, want, got)
-			assert.True(t, got.form.is(k.Append(nil)))
+			assert.True(t, got.form.is(k.Append(nil), 5, sampleSecret))
+			assert.Equal(t, k, got.public(onefold.Key{}).Key, "the whole key is shown, however long")
 			assert.LessOrEqual(t, len(want.append(nil)), want.size())
 		}
 	})
@@ -154,7 +158,7 @@ func TestTimesBeyondNanosecondsAreKeptAsTheLastOneThatFits(t *testing.T) {
 }
 
 func TestFieldsFilledInLaterStandWhereTheyAreRead(t *testing.T) {
-	r := sampleRecord(formOf(sampleKey(), sampleKey().Append(nil), 5))
+	r := sampleRecord(keyForm{raw: sampleKey().Append(nil)})
 	b := r.append(nil)
 	stampRecord(b, 11, 12)
 	got, err := parseRecord(b)
@@ -164,11 +168,13 @@ func TestFieldsFilledInLaterStandWhereTheyAreRead(t *testing.T) {
 
 	w := sampleRow()
 	b = w.append(nil)
-	stampRow(b, 13, 14)
+	stampRow(b, 13, 17, 14)
 	row, err := parseRow(b)
 	require.NoError(t, err)
 	assert.Equal(t, time.Duration(13), row.stored)
 	assert.Equal(t, uint64(14), row.record)
+	assert.Equal(t, int64(17), row.wall)
+	assert.Equal(t, w.parkedAt, row.parkedAt)
 
 	v := value{data: []byte("x")}
 	b = v.append(nil)
@@ -178,17 +184,49 @@ func TestFieldsFilledInLaterStandWhereTheyAreRead(t *testing.T) {
 	assert.Equal(t, value{15, 16, []byte("x")}, stored)
 }
 
+func TestFlagsOfANewerVersionAreRefusedByName(t *testing.T) {
+	record := sampleRecord(keyForm{raw: sampleKey().Append(nil)})
+	stored := record.append(nil)
+	stored[1] |= 0x80
+	_, err := parseRecord(stored)
+	require.ErrorIs(t, err, onefold.ErrNewerFormat)
+	assert.ErrorContains(t, err, "record has flags 0x80")
+	stored = record.append(nil)
+	stored[2] = 9
+	_, err = parseRecord(stored)
+	require.ErrorIs(t, err, onefold.ErrNewerFormat)
+	assert.ErrorContains(t, err, "outcome 9")
+
+	row := sampleRow()
+	stored = row.append(nil)
+	stored[1] |= 0x40
+	_, err = parseRow(stored)
+	require.ErrorIs(t, err, onefold.ErrNewerFormat)
+	_, err = parseSummary(stored)
+	require.ErrorIs(t, err, onefold.ErrNewerFormat)
+	_, err = parseRowHead(stored)
+	require.ErrorIs(t, err, onefold.ErrNewerFormat)
+	assert.ErrorContains(t, err, "row has flags 0x40")
+
+	h := head{}
+	stored = h.encode()
+	stored[1] |= 0x02
+	_, err = parseHead(stored)
+	require.ErrorIs(t, err, onefold.ErrNewerFormat)
+	assert.ErrorContains(t, err, "head has flags 0x02")
+}
+
 func TestFormsOfOneKeyAreTheSameKey(t *testing.T) {
 	canon, other := sampleKey().Append(nil), longKey().Append(nil)
-	raw, digest := keyForm{raw: canon}, digestOf(canon, 5, 2)
-	stranger := digestOf(other, 5, 2)
-	assert.True(t, raw.same(&raw))
-	assert.True(t, raw.same(&digest))
-	assert.True(t, digest.same(&raw))
-	assert.True(t, digest.same(&digest))
-	assert.False(t, raw.same(&stranger))
-	assert.False(t, stranger.same(&raw))
-	assert.False(t, digest.same(&stranger))
+	raw, digest := keyForm{raw: canon}, digestOf(canon, 5, sampleSecret)
+	stranger := digestOf(other, 5, sampleSecret)
+	assert.True(t, raw.same(&raw, sampleSecret))
+	assert.True(t, raw.same(&digest, sampleSecret))
+	assert.True(t, digest.same(&raw, sampleSecret))
+	assert.True(t, digest.same(&digest, sampleSecret))
+	assert.False(t, raw.same(&stranger, sampleSecret))
+	assert.False(t, stranger.same(&raw, sampleSecret))
+	assert.False(t, digest.same(&stranger, sampleSecret))
 }
 
 // FuzzParsers feeds damaged bytes to everything that reads stored values: no panic, and what is accepted

@@ -72,6 +72,7 @@ func TestStoreOfFormatVersion1IsReadable(t *testing.T) {
 		aside := t.TempDir()
 		makeGolden(t, aside)
 		copyStore(t, aside, goldenDir)
+		cutReserve(t, filepath.Join(goldenDir, mainFile))
 	}
 	dir := t.TempDir()
 	copyStore(t, goldenDir, dir)
@@ -117,6 +118,19 @@ func TestStoreOfFormatVersion1IsReadable(t *testing.T) {
 	require.Len(t, rows, 2, "the others are parked, delayed and not due")
 	assert.Equal(t, goldenEffect("id-waiting", "waiting"), rows[0].Effect)
 	assert.Equal(t, "o", rows[1].Effect.OrderKey)
+}
+
+// cutReserve takes off what the file has beyond its last page.
+func cutReserve(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	require.NoError(t, err)
+	info, err := f.Stat()
+	require.NoError(t, err)
+	found, err := surveyFile(f, info.Size())
+	require.NoError(t, err)
+	require.NoError(t, f.Truncate(int64(found.pages)*found.page))
+	require.NoError(t, f.Close())
 }
 
 // copyStore copies the files of a store's directory.

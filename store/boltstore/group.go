@@ -28,7 +28,17 @@ type group struct {
 type planned struct {
 	ref *rowRef
 	rowState
-	gone bool
+	seen        uint64 // the ticket that the row had when it was looked at
+	filedParked bool   // the file has it among the parked rows
+	changed     bool   // else an op has only looked at it
+	gone        bool
+	settled     []settledBy // settlements after which it stays
+}
+
+// settledBy is a settlement of a row with this effect.
+type settledBy struct {
+	op     *settleOp
+	effect string
 }
 
 // next gives out a journal position.
@@ -49,10 +59,12 @@ func (g *group) row(position uint64) *planned {
 	if r == nil {
 		return nil
 	}
-	return g.plan(&planned{ref: r, rowState: r.rowState})
+	return g.plan(r)
 }
 
-func (g *group) plan(p *planned) *planned {
+// plan takes a row as it is now.
+func (g *group) plan(r *rowRef) *planned {
+	p := &planned{ref: r, rowState: r.rowState, seen: r.ticket, filedParked: r.filedParked}
 	if g.rows == nil {
 		g.rows = map[uint64]*planned{}
 	}
@@ -89,12 +101,21 @@ func (g *group) publish() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for position, p := range g.rows {
-		if q.refs[position] != p.ref {
-			continue // came and went within the group
+		if q.refs[position] != p.ref || !p.changed {
+			continue // came and went within the group, or was only looked at
 		}
-		if p.gone {
+		p.ref.filedParked = p.filedParked
+		switch {
+		case p.gone:
 			q.remove(p.ref)
-		} else {
+		case p.ref.ticket != p.seen:
+			// Its feed was closed and another one has it. What was settled is not true any more, so only what
+			// the file says is noted; the one who has it decides.
+			q.filed(p.ref, p.attempts)
+			for _, by := range p.settled {
+				by.op.overtaken(by.effect)
+			}
+		default:
 			q.change(p.ref, p.rowState)
 		}
 	}

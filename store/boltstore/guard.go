@@ -14,8 +14,13 @@ func (p *panicked) Error() string { return fmt.Sprintf("%s: %s", p.what, p.value
 func (p *panicked) Unwrap() error { return onefold.ErrDamaged }
 
 // guarded runs fn, which reads or writes the file through bbolt. bbolt panics when it meets a page that
-// cannot be right, and the mapped file faults where the disk cannot be read; both become ErrDamaged, so
-// that a damaged store never ends the process.
+// cannot be right, and the mapped file faults where the disk cannot be read; both become ErrDamaged.
+//
+// What no guard catches is a panic in a goroutine of bbolt itself. It starts one to find the free pages, in
+// two places. At Open all pages have been checked before. Inside a Commit that fails it does so too: that is
+// left to a read, write or sync error of the disk, since a full disk is found before Commit begins. If a
+// page was damaged on such a disk after Open, the process may end there. Nothing that was answered is lost:
+// the file on the disk is that of the last commit, and the next Open checks it.
 func guarded(what string, fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -77,14 +77,14 @@ func (c *changes) take(n int) []*history {
 	return list
 }
 
-// formBytes is the stored form of a key with this canonical form.
-func formBytes(k onefold.Key, canon []byte, hash uint64) []byte {
-	f := formOf(k, canon, hash)
-	return f.append(make([]byte, 0, f.size()))
+// historyName is the bucket key of the history of a key with this canonical form.
+func (s *Store) historyName(canon []byte, hash uint64) string {
+	f := historyForm(canon, hash, s.hashKey)
+	return string(f.append(make([]byte, 0, f.size())))
 }
 
 func (s *Store) historyOf(st *stripe, c *claim, canon []byte) onefold.History {
-	if h := st.history[string(formBytes(c.public.Key, canon, c.hash))]; h != nil {
+	if h := st.history[s.historyName(canon, c.hash)]; h != nil {
 		return h.public()
 	}
 	return onefold.History{}
@@ -92,7 +92,7 @@ func (s *Store) historyOf(st *stripe, c *claim, canon []byte) onefold.History {
 
 // remember returns the history of c's key to change it. The lock of st is held.
 func (s *Store) remember(st *stripe, c *claim, canon []byte) *history {
-	form := string(formBytes(c.public.Key, canon, c.hash))
+	form := s.historyName(canon, c.hash)
 	h := st.history[form]
 	if h == nil {
 		began := s.clock.Wall().Add(c.began - s.clock.Mono())
@@ -116,7 +116,7 @@ func (s *Store) noteRelease(st *stripe, c *claim, f onefold.Failure) {
 	h := s.remember(st, c, c.public.Key.Append(nil))
 	if f.Counted {
 		h.failures++
-		h.reason = truncate(f.Reason)
+		h.reason = onefold.TruncateReason(f.Reason)
 	} else {
 		s.takeBackStart(st, h)
 	}
@@ -133,21 +133,13 @@ func (s *Store) takeBackStart(st *stripe, h *history) {
 	}
 }
 
-// truncate cuts a reason to what is kept of it, at a place where it stays text.
-func truncate(reason string) string {
-	if len(reason) <= onefold.MaxReasonBytes {
-		return reason
-	}
-	return reason[:onefold.MaxReasonBytes]
-}
-
 // startOp makes the start of one attempt durable.
 type startOp struct {
 	answer
 	history *history
 }
 
-func (o *startOp) weight() load       { return load{entries: 1} }
+func (o *startOp) weight() load       { return load{entries: 1, grows: true} }
 func (o *startOp) apply(*group) error { return nil }
 func (o *startOp) publish(*group)     {}
 
@@ -196,7 +188,9 @@ func (s *Store) awaitStart(ctx context.Context, start *startOp, c *claim) error 
 // historyWrite is the present history of one key in stored form; a nil value removes it.
 type historyWrite struct{ key, value []byte }
 
-// collectHistory copies the changed histories for a group.
+// collectHistory copies the histories of the keys in list for a group, as their stripes hold them now. One
+// in the list may have been dropped and its key counted anew since: its deletion must not end what another
+// group has made durable meanwhile.
 func (s *Store) collectHistory(list []*history) []historyWrite {
 	writes := make([]historyWrite, 0, len(list))
 	for _, h := range list {
@@ -204,8 +198,8 @@ func (s *Store) collectHistory(list []*history) []historyWrite {
 		st.mu.Lock()
 		h.due = false
 		w := historyWrite{key: []byte(h.form)}
-		if !h.gone {
-			w.value = h.append(nil)
+		if now := st.history[h.form]; now != nil {
+			w.value = now.append(nil)
 		}
 		st.mu.Unlock()
 		writes = append(writes, w)

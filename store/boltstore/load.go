@@ -4,16 +4,10 @@ import (
 	"fmt"
 
 	bolt "go.etcd.io/bbolt"
-
-	"github.com/onefold-go/onefold"
 )
 
 // loadMemory fills index, rows and history from the file.
-func (s *Store) loadMemory(tx *bolt.Tx) error {
-	b, err := bucketsOf(tx)
-	if err != nil {
-		return err
-	}
+func (s *Store) loadMemory(b *buckets) error {
 	for _, f := range []struct {
 		what   string
 		bucket *bolt.Bucket
@@ -23,8 +17,8 @@ func (s *Store) loadMemory(tx *bolt.Tx) error {
 		{"history", b.history, s.loadHistory},
 	} {
 		err := f.bucket.ForEach(func(key, stored []byte) error {
-			if err := f.load(&b, key, stored); err != nil {
-				return fmt.Errorf("%w: %s %x: %w", onefold.ErrDamaged, f.what, key, err)
+			if err := f.load(b, key, stored); err != nil {
+				return unreadable(err, "%s %x", f.what, key)
 			}
 			return nil
 		})
@@ -54,6 +48,9 @@ func (s *Store) loadRecord(b *buckets, key, stored []byte) error {
 	if err != nil {
 		return err
 	}
+	if at > s.head.position {
+		return fmt.Errorf("it is beyond the last position, %d", s.head.position)
+	}
 	hash := s.formHash(&r.form)
 	st := s.stripe(hash)
 	replaces := uint64(0)
@@ -67,7 +64,7 @@ func (s *Store) loadRecord(b *buckets, key, stored []byte) error {
 		if err != nil {
 			return err
 		}
-		if older.form.same(&r.form) {
+		if older.form.same(&r.form, s.hashKey) {
 			replaces = p
 			break
 		}
@@ -96,7 +93,7 @@ func (s *Store) loadRow(key, stored []byte, parked bool) error {
 		return err
 	}
 	r := newRef(at, s.hash(summary.canon), &summary)
-	r.size, r.parked, r.suspect = len(stored), parked, !s.info.Clean
+	r.size, r.parked, r.filedParked, r.suspect = len(stored), parked, parked, !s.info.Clean
 	s.rows.add(r)
 	return nil
 }

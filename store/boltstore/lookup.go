@@ -67,7 +67,7 @@ func (s *Store) Wait(ctx context.Context, k onefold.Key) (onefold.Record, error)
 
 // Read implements [onefold.Store].
 func (s *Store) Read(ctx context.Context, table, key string) (onefold.Value, error) {
-	if err := checkName("Read", table, key); err != nil {
+	if err := (onefold.Read{Table: table, Key: key}).Check(); err != nil {
 		return onefold.Value{}, err
 	}
 	if err := s.enter(ctx); err != nil {
@@ -82,7 +82,7 @@ func (s *Store) Read(ctx context.Context, table, key string) (onefold.Value, err
 		}
 		var err error
 		if v, err = parseValue(stored); err != nil {
-			return fmt.Errorf("%w: state %q/%q: %w", onefold.ErrDamaged, table, key, err)
+			return unreadable(err, "state %q/%q", table, key)
 		}
 		v.data = slices.Clone(v.data)
 		return nil

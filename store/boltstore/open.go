@@ -1,11 +1,11 @@
 package boltstore
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -49,7 +49,7 @@ func Open(dir string, o *Options) (*Store, error) {
 
 func newStore(dir string, o Options) *Store {
 	s := &Store{
-		dir: dir, options: o, clock: o.Clock, hashMask: ^uint64(0),
+		dir: dir, path: mainPath(dir), options: o, clock: o.Clock, hashMask: ^uint64(0),
 		closing: make(chan struct{}), written: make(chan struct{}),
 	}
 	s.queue.wake = make(chan struct{}, 1)
@@ -71,39 +71,23 @@ func (s *Store) open() error {
 	if err := prepareDir(s.dir); err != nil {
 		return err
 	}
-	checkPages := hasCheckMark(s.dir)
-	if checkPages {
-		if err := dropCache(filepath.Join(s.dir, mainFile)); err != nil {
-			return fmt.Errorf("open %s: %w", s.dir, err)
-		}
-	}
-	if err := s.examine(deadline); err != nil {
-		return err
-	}
-	db, err := openFile(s.dir, deadline, &bolt.Options{
-		NoFreelistSync: true, FreelistType: bolt.FreelistMapType, InitialMmapSize: s.options.MmapBytes,
-		MaxSize: s.options.hooks.maxFile,
-	}, s.options.LockWait)
+	db, err := s.openFile(deadline)
 	if err != nil {
 		return err
 	}
 	s.db = db
-	if err := db.View(s.measure); err != nil {
-		return err
-	}
 	if err := s.settleIdentity(); err != nil {
 		return err
 	}
-	if checkPages {
-		if err := s.checkPages(); err != nil {
-			return err
-		}
-	}
-	if s.mapping, err = newMapping(db, s.options.MmapBytes, s.largest); err != nil {
+	if s.mapping, err = newMapping(db, s.path, s.options.MmapBytes, s.largest); err != nil {
 		return fmt.Errorf("open %s: %w", s.dir, err)
 	}
 	if err := s.start(); err != nil {
 		return err
+	}
+	// The file has been checked, and a write to it has succeeded: a fail stop is over.
+	if err := removeCheckMark(s.dir); err != nil {
+		return fmt.Errorf("open %s: %w", s.dir, err)
 	}
 	return s.snap.renew(db)
 }
@@ -131,17 +115,22 @@ func (s *Store) settleIdentity() error {
 	}
 	if mark.id != s.info.ID {
 		return fmt.Errorf("%w: %s holds store %s and the directory was made for %s; put the right file back",
-			onefold.ErrDamaged, filepath.Join(s.dir, mainFile), s.info.ID, mark.id)
+			onefold.ErrDamaged, s.path, s.info.ID, mark.id)
 	}
 	return nil
 }
 
 // create makes the buckets of an empty store, unless an earlier try has come so far.
 func (s *Store) create() error {
+	made := false
+	err := s.db.View(func(tx *bolt.Tx) error {
+		made = tx.Bucket(rootName) != nil
+		return nil
+	})
+	if err != nil || made {
+		return err
+	}
 	return s.db.Update(func(tx *bolt.Tx) error {
-		if tx.Bucket(rootName) != nil {
-			return nil
-		}
 		return createBuckets(tx, random(), random(), s.clock.Wall().UnixNano())
 	})
 }
@@ -174,48 +163,48 @@ func newerFormat(found uint32) error {
 		onefold.ErrNewerFormat, found, FormatVersion)
 }
 
-// checkPages checks the file page by page, as is due after a fail stop.
-func (s *Store) checkPages() error {
-	err := s.db.View(func(tx *bolt.Tx) error {
-		var first error
-		for err := range tx.Check() {
-			if first == nil {
-				first = err
-			}
-		}
-		return first
-	})
-	if err != nil {
-		return fmt.Errorf("%w: %s, after a write that failed: %w; restore the directory from a backup",
-			onefold.ErrDamaged, filepath.Join(s.dir, mainFile), err)
-	}
-	return removeCheckMark(s.dir)
-}
-
-// start counts the epoch and loads what memory holds.
+// start loads what memory holds and then counts the epoch. Nothing is written to a file that cannot be
+// loaded.
 func (s *Store) start() error {
-	err := s.db.Update(func(tx *bolt.Tx) error {
+	err := s.db.View(func(tx *bolt.Tx) error {
 		b, err := bucketsOf(tx)
 		if err != nil {
 			return err
 		}
-		h, err := parseHead(b.meta.Get(metaHead))
-		if err != nil {
-			return fmt.Errorf("%w: meta: %w", onefold.ErrDamaged, err)
+		if s.head, err = parseHead(b.meta.Get(metaHead)); err != nil {
+			return unreadable(err, "meta: head")
 		}
-		s.info.Clean, s.info.Position = h.clean, h.position
-		h.epoch, h.clean = h.epoch+1, false
-		s.info.Epoch, s.base, s.head = h.epoch, h.clock, h
-		return b.meta.Put(metaHead, h.encode())
+		s.info.Clean, s.info.Position = s.head.clean, s.head.position
+		s.base, s.opened = s.head.clock, s.clock.Mono()
+		return s.loadMemory(&b)
 	})
+	if err == nil {
+		err = s.countEpoch()
+	}
 	if err != nil {
 		return fmt.Errorf("open %s: %w", s.dir, err)
 	}
-	s.opened = s.clock.Mono()
-	if err := s.db.View(s.loadMemory); err != nil {
-		return fmt.Errorf("open %s: %w", s.dir, err)
-	}
 	return nil
+}
+
+// countEpoch makes the new epoch durable before a token with it is given out.
+func (s *Store) countEpoch() error {
+	if s.head.epoch++; s.head.epoch >= maxEpoch {
+		return fmt.Errorf("%w: epoch %d does not fit into tokens; begin a new store", onefold.ErrFull, s.head.epoch)
+	}
+	s.head.clean, s.info.Epoch = false, s.head.epoch
+	return s.db.Update(func(tx *bolt.Tx) error {
+		b, err := bucketsOf(tx)
+		if err != nil {
+			return err
+		}
+		return b.meta.Put(metaHead, s.head.encode())
+	})
+}
+
+func random() (b [16]byte) {
+	rand.Read(b[:]) // never fails
+	return b
 }
 
 // inUse is the error of a lock that was not given up in time.

@@ -87,6 +87,43 @@ func setFormat(t *testing.T, dir string, v uint32) {
 	require.NoError(t, db.Close())
 }
 
+// allValues returns all keys and values of a closed store.
+func allValues(t *testing.T, dir string) (all [][]byte) {
+	t.Helper()
+	db, err := bolt.Open(main(dir), 0o600, &bolt.Options{ReadOnly: true})
+	require.NoError(t, err)
+	var walk func(b *bolt.Bucket) error
+	walk = func(b *bolt.Bucket) error {
+		return b.ForEach(func(k, v []byte) error {
+			if v == nil {
+				return walk(b.Bucket(k))
+			}
+			all = append(all, bytes.Clone(k), bytes.Clone(v))
+			return nil
+		})
+	}
+	require.NoError(t, db.View(func(tx *bolt.Tx) error { return walk(tx.Bucket([]byte("onefold"))) }))
+	require.NoError(t, db.Close())
+	return all
+}
+
+// setRecordFlag sets a flag in one record.
+func setRecordFlag(t *testing.T, dir string, flag byte) {
+	t.Helper()
+	db, err := bolt.Open(main(dir), 0o600, &bolt.Options{NoFreelistSync: true})
+	require.NoError(t, err)
+	require.NoError(t, db.Update(func(tx *bolt.Tx) error {
+		seg := tx.Bucket([]byte("onefold")).Bucket([]byte("seg"))
+		active, _ := seg.Cursor().First()
+		records := seg.Bucket(active)
+		at, v := records.Cursor().First()
+		v = bytes.Clone(v)
+		v[1] |= flag
+		return records.Put(bytes.Clone(at), v)
+	}))
+	require.NoError(t, db.Close())
+}
+
 // refused is a directory that Open must refuse.
 type refused struct {
 	name string

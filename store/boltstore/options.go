@@ -32,8 +32,9 @@ type Options struct {
 	// written forgets that one attempt was counted. 0: DefaultFailureLag.
 	FailureLag time.Duration
 
-	// MaxGroupEntries and MaxGroupBytes bound what one physical write takes. A single entry may be larger
-	// than MaxGroupBytes. 0: DefaultMaxGroupEntries and DefaultMaxGroupBytes.
+	// MaxGroupEntries and MaxGroupBytes bound how many calls are put into one physical write. One call of
+	// Commit or Settle is never split, so a batch that is larger by itself is written as it is: callers
+	// bound their batches. 0: DefaultMaxGroupEntries and DefaultMaxGroupBytes.
 	MaxGroupEntries int
 	MaxGroupBytes   int
 
@@ -52,6 +53,7 @@ type hooks struct {
 	afterCommit  func() error // an error stands for a failed sync of the meta page
 	rowBudget    int          // > 0: bytes of fresh rows kept in memory
 	maxFile      int          // > 0: bytes that the main file may have, as on a full disk
+	sweepEvery   time.Duration
 }
 
 // checked returns o with defaults filled in, or what is wrong with it.
@@ -71,6 +73,15 @@ func (o *Options) checked() (Options, error) {
 			return Options{}, fmt.Errorf("%w: Options.%s is %d; use 0 for the default", onefold.ErrInvalid, f.name, f.value)
 		}
 	}
+	for _, f := range []struct {
+		name  string
+		value time.Duration
+	}{{"LockWait", c.LockWait}, {"FailureLag", c.FailureLag}} {
+		if f.value > 0 && f.value < time.Millisecond {
+			return Options{}, fmt.Errorf("%w: Options.%s is %v; is the unit right? Use at least 1ms, or 0 for the default",
+				onefold.ErrInvalid, f.name, f.value)
+		}
+	}
 	c.Clock = c.Clock.OrSystem()
 	c.MaxEntry = orDefault(c.MaxEntry, DefaultMaxEntry)
 	c.MaxGroupEntries = orDefault(c.MaxGroupEntries, DefaultMaxGroupEntries)
@@ -78,6 +89,7 @@ func (o *Options) checked() (Options, error) {
 	c.MmapBytes = orDefault(c.MmapBytes, DefaultMmapBytes)
 	c.FailureLag = orDefault(c.FailureLag, DefaultFailureLag)
 	c.LockWait = orDefault(c.LockWait, DefaultLockWait)
+	c.hooks.sweepEvery = orDefault(c.hooks.sweepEvery, sweepEvery)
 	c.hooks.rowBudget = orDefault(c.hooks.rowBudget, freshRowBytes)
 	return c, nil
 }

@@ -25,15 +25,16 @@ type op interface {
 
 // load is what an op takes of a group.
 type load struct {
-	entries int // counted against Options.MaxGroupEntries
-	bytes   int // of keys and values
-	puts    int // changes of bucket entries, at most
-	largest int // bytes of the largest value
+	entries int  // counted against Options.MaxGroupEntries
+	bytes   int  // of keys and values
+	puts    int  // changes of bucket entries, at most
+	largest int  // bytes of the largest value
+	grows   bool // it adds to what is stored, and must leave room for what only frees
 }
 
 func (l *load) add(o load) {
 	l.entries, l.bytes, l.puts = l.entries+o.entries, l.bytes+o.bytes, l.puts+o.puts
-	l.largest = max(l.largest, o.largest)
+	l.largest, l.grows = max(l.largest, o.largest), l.grows || o.grows
 }
 
 // answer is how the writer answers a waiting caller.
@@ -103,8 +104,14 @@ func (q *queue) take(into []op, entries, bytes int) ([]op, load) {
 		q.next++
 		sum.add(w)
 	}
-	if q.next == len(q.ops) {
+	switch {
+	case q.next == len(q.ops):
 		q.ops, q.next = q.ops[:0], 0
+	case q.next > len(q.ops)/2:
+		// Some op always waits when the writer is busy: move the rest down, or the slice grows for ever.
+		n := copy(q.ops, q.ops[q.next:])
+		clear(q.ops[n:])
+		q.ops, q.next = q.ops[:n], 0
 	}
 	return into, sum
 }

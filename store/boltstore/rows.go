@@ -1,7 +1,6 @@
 package boltstore
 
 import (
-	"slices"
 	"sync"
 	"time"
 
@@ -21,9 +20,11 @@ type rowQueue struct {
 	refs    map[uint64]*rowRef // by position
 	lanes   map[string]*lane   // by OrderKey
 	owners  map[uint64]*owner  // by position of the record
+	ofHash  map[uint64]*rowRef // by hash of the key: the last of a list
 	ready   rowHeap            // rows that may be handed out, by position
 	byWall  rowHeap            // rows not due yet, by wall clock
 	byStore rowHeap            // delayed rows, by store clock
+	aging   rowHeap            // rows neither parked nor delayed, by position: held up or out as well
 	parked  int
 	fresh   int // bytes of rows kept
 	feed    *feed
@@ -37,14 +38,6 @@ type rowQueue struct {
 type owner struct {
 	rows int
 	zero chan struct{} // closed when there is none left; nil: nobody waits
-}
-
-// lane is one OrderKey: its rows in commit order, without those that are parked and hold nobody up. Only
-// the first can be handed out, and only while none is out.
-type lane struct {
-	rows      []*rowRef
-	out       *rowRef
-	scheduled *rowRef
 }
 
 // rowState is the part of a row that settlements and feeds change.
@@ -75,11 +68,14 @@ type rowRef struct {
 	timer     string        // effect ID if the row is a timer
 	stored    time.Duration // store clock of the commit
 	rowState
-	written uint32 // attempts in the file
-	size    int    // bytes in the file, about
-	suspect bool   // may have been out when the process died: count durably before handing out
-	value   []byte // stored form, if it is kept
-	at      [3]heapPlace
+	filedParked bool   // the file has it among the parked rows; else than parked only in a race, see publish
+	written     uint32 // attempts in the file
+	size        int    // bytes in the file, about
+	suspect     bool   // may have been out when the process died: count durably before handing out
+	value       []byte // stored form, if it is kept
+	at          [4]heapPlace
+
+	older, newer *rowRef // of the same hash
 }
 
 func (r *rowRef) blocks() bool  { return !r.parked || r.keepsOrder }
@@ -87,8 +83,8 @@ func (r *rowRef) waiting() bool { return !r.parked && r.ticket == 0 }
 
 func newRowQueue(s *Store) rowQueue {
 	return rowQueue{
-		store: s, refs: map[uint64]*rowRef{}, lanes: map[string]*lane{}, owners: map[uint64]*owner{},
-		ready: rowHeap{slot: 0}, byWall: rowHeap{slot: 1}, byStore: rowHeap{slot: 2},
+		store: s, refs: map[uint64]*rowRef{}, lanes: map[string]*lane{}, owners: map[uint64]*owner{}, ofHash: map[uint64]*rowRef{},
+		ready: rowHeap{slot: 0}, byWall: rowHeap{slot: 1}, byStore: rowHeap{slot: 2}, aging: rowHeap{slot: 3},
 		asked: -1, wake: make(chan struct{}),
 	}
 }
@@ -105,17 +101,18 @@ func newRef(position, hash uint64, s *rowSummary) *rowRef {
 	}
 }
 
-// head is the stored form of the state of r.
-func (st *rowState) head(r *rowRef, flags byte) rowHead {
-	h := rowHead{
-		flags: flags &^ (rowTried | rowHold), attempts: st.attempts, delayed: st.delayed, delay: st.delay,
-		stored: r.stored, record: r.record,
-	}
+// head is the stored form of a row with this state, made from what is stored of it now.
+func (st *rowState) head(h rowHead) rowHead {
+	h.flags &^= rowTried | rowHold
+	h.attempts, h.delayed, h.delay = st.attempts, st.delayed, st.delay
 	if st.tried {
 		h.flags |= rowTried
 	}
 	if st.parked && st.keepsOrder {
 		h.flags |= rowHold
+	}
+	if !st.parked {
+		h.parkedAt = noTime
 	}
 	return h
 }
@@ -127,6 +124,10 @@ func (q *rowQueue) add(r *rowRef) {
 		q.owners[r.record] = &owner{}
 	}
 	q.owners[r.record].rows++
+	if r.older = q.ofHash[r.hash]; r.older != nil {
+		r.older.newer = r
+	}
+	q.ofHash[r.hash] = r
 	if r.parked {
 		q.parked++
 		r.ticket = q.nextTicket()
@@ -140,9 +141,7 @@ func (q *rowQueue) add(r *rowRef) {
 
 // change gives a row another state.
 func (q *rowQueue) change(r *rowRef, st rowState) {
-	q.fresh -= len(r.value)
-	r.value = nil // its head is not that of the file any more
-	r.written = st.attempts
+	q.filed(r, st.attempts)
 	if st.ticket != 0 && !st.parked {
 		r.tried = st.tried // stays out
 		return
@@ -161,6 +160,12 @@ func (q *rowQueue) change(r *rowRef, st rowState) {
 	q.place(r)
 }
 
+// filed notes that the file has the row with so many attempts and another head than the kept value.
+func (q *rowQueue) filed(r *rowRef, attempts uint32) {
+	q.fresh -= len(r.value)
+	r.value, r.written = nil, attempts
+}
+
 // remove forgets a row that has ended.
 func (q *rowQueue) remove(r *rowRef) {
 	q.fresh -= len(r.value)
@@ -175,6 +180,7 @@ func (q *rowQueue) remove(r *rowRef) {
 	r.parked, r.keepsOrder = true, false // blocks nobody and is not scheduled
 	q.place(r)
 	delete(q.refs, r.position)
+	q.unlink(r)
 	o := q.owners[r.record]
 	if o.rows--; o.rows > 0 {
 		return
@@ -190,115 +196,20 @@ func (q *rowQueue) nextTicket() uint64 {
 	return q.tickets
 }
 
-// place puts r where its state belongs, and lets the next of its lane move up.
-func (q *rowQueue) place(r *rowRef) {
-	q.unschedule(r)
-	if r.orderKey == "" {
-		if r.waiting() {
-			q.schedule(r)
-		}
-		return
+// unlink takes r out of the list of its hash.
+func (q *rowQueue) unlink(r *rowRef) {
+	if r.older != nil {
+		r.older.newer = r.newer
 	}
-	l := q.lanes[r.orderKey]
-	if l == nil {
-		l = &lane{}
-		q.lanes[r.orderKey] = l
-	}
-	if l.scheduled == r {
-		l.scheduled = nil
-	}
-	if l.out == r && r.feed == nil {
-		l.out = nil
-	}
-	l.keep(r)
-	if len(l.rows) == 0 {
-		delete(q.lanes, r.orderKey)
-		return
-	}
-	q.promote(l)
-}
-
-// keep makes r a row of the lane if it blocks later ones, and takes it out if not.
-func (l *lane) keep(r *rowRef) {
-	if n := len(l.rows); r.blocks() && (n == 0 || l.rows[n-1].position < r.position) {
-		l.rows = append(l.rows, r)
-		return
-	}
-	i, ok := slices.BinarySearchFunc(l.rows, r.position, func(o *rowRef, p uint64) int {
-		switch {
-		case o.position < p:
-			return -1
-		case o.position > p:
-			return 1
-		}
-		return 0
-	})
 	switch {
-	case r.blocks() && !ok:
-		l.rows = slices.Insert(l.rows, i, r)
-	case !r.blocks() && ok && i == 0:
-		l.rows[0] = nil
-		l.rows = l.rows[1:]
-	case !r.blocks() && ok:
-		l.rows = slices.Delete(l.rows, i, i+1)
-	}
-}
-
-// promote schedules the first row of a lane, if none is out.
-func (q *rowQueue) promote(l *lane) {
-	first := l.rows[0]
-	if l.out != nil || l.scheduled == first {
-		return
-	}
-	if l.scheduled != nil {
-		q.unschedule(l.scheduled) // an earlier row has come back
-		l.scheduled = nil
-	}
-	if first.waiting() {
-		l.scheduled = first
-		q.schedule(first)
-	}
-}
-
-// schedule puts a waiting row where it becomes due.
-func (q *rowQueue) schedule(r *rowRef) {
-	wall := q.store.clock.Wall().UnixNano()
-	switch {
-	case r.delayed != noTime && r.delayed > wall && r.delay > q.store.now():
-		q.byWall.push(r, r.delayed)
-		q.byStore.push(r, int64(r.delay))
-	case r.notBefore > wall:
-		q.byWall.push(r, r.notBefore)
+	case r.newer != nil:
+		r.newer.older = r.older
+	case r.older != nil:
+		q.ofHash[r.hash] = r.older
 	default:
-		q.ready.push(r, int64(r.position))
-		q.notify()
-		return
+		delete(q.ofHash, r.hash)
 	}
-	if len(q.byWall.rows) == 1 || q.byWall.rows[0] == r {
-		q.notify() // whoever waits has to wait less long
-	}
-}
-
-func (q *rowQueue) unschedule(r *rowRef) {
-	q.ready.remove(r)
-	q.byWall.remove(r)
-	q.byStore.remove(r)
-}
-
-// becomeDue moves the rows that have become due by either clock.
-func (q *rowQueue) becomeDue() {
-	wall, now := q.store.clock.Wall().UnixNano(), int64(q.store.now())
-	for {
-		r := q.byWall.dueBy(wall)
-		if r == nil {
-			r = q.byStore.dueBy(now)
-		}
-		if r == nil {
-			return
-		}
-		q.unschedule(r)
-		q.schedule(r)
-	}
+	r.older, r.newer = nil, nil
 }
 
 // notify wakes blocked calls of Next.

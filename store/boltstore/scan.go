@@ -96,7 +96,7 @@ func (w *walk) step() (items []onefold.Item, err error) {
 		return w.walk(w.bucket(b), func(key, stored []byte) error {
 			item, ok, err := w.item(key, stored, now)
 			if err != nil {
-				return fmt.Errorf("%w: %s %x: %w", onefold.ErrDamaged, w.query.What, key, err)
+				return unreadable(err, "%s %x", w.query.What, key)
 			}
 			if ok {
 				items = append(items, item)
@@ -156,7 +156,10 @@ func (w *walk) item(key, stored []byte, now time.Duration) (item onefold.Item, o
 	switch w.query.What {
 	case onefold.WhatRecords:
 		r, err := parseRecord(stored)
-		if err != nil || now >= r.expires {
+		if err != nil {
+			return item, false, err
+		}
+		if at, err := parsePosition(key); err != nil || !w.store.alive(at, r.expires, now) {
 			return item, false, err
 		}
 		p := r.public(onefold.Key{})
@@ -197,7 +200,7 @@ func (s *Store) complete(item *onefold.Item) {
 	if r := s.rows.refs[at]; r != nil {
 		item.Row.Attempt, item.Row.Tried = int(r.attempts), r.tried
 		if r.parked {
-			item.Row.Handle = ticket{at, r.ticket}
+			item.Row.Handle = ticket{s, at, r.ticket}
 		}
 	}
 }

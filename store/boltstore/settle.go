@@ -12,7 +12,7 @@ import (
 // that commits go through.
 func (s *Store) Settle(ctx context.Context, all []onefold.Settlement) error {
 	for i := range all {
-		if err := checkSettlement(&all[i]); err != nil {
+		if err := s.checkSettlement(&all[i]); err != nil {
 			return fmt.Errorf("settlement %d: %w", i, err)
 		}
 	}
@@ -27,11 +27,12 @@ func (s *Store) Settle(ctx context.Context, all []onefold.Settlement) error {
 		// Only these fields are kept, so that the row stays the caller's.
 		o.settlements[i] = onefold.Settlement{
 			Row:   onefold.Row{Handle: one.Row.Handle, Effect: onefold.Effect{ID: one.Row.Effect.ID}},
-			State: one.State, At: one.At, Uncounted: one.Uncounted, Hold: one.Hold, Reason: truncate(one.Reason),
+			State: one.State, At: one.At, Uncounted: one.Uncounted, Hold: one.Hold, Reason: onefold.TruncateReason(one.Reason),
 		}
 	}
-	o.bytes = s.rows.rewriteBytes(o.settlements)
+	s.rows.begin(o)
 	if err := s.queue.add(o); err != nil {
+		o.finish(err)
 		return err
 	}
 	if err := o.wait(ctx); err != nil {
@@ -57,44 +58,64 @@ func settleError(err error, all []onefold.Settlement) error {
 	return fmt.Errorf("%w: %s", onefold.ErrUnavailable, err.Error())
 }
 
-func checkSettlement(one *onefold.Settlement) error {
-	if _, ok := one.Row.Handle.(ticket); !ok {
-		return fmt.Errorf("%w: Row.Handle is %v; settle rows from Next, or parked ones from Scan", onefold.ErrInvalid, one.Row.Handle)
-	}
-	if one.State < onefold.Sent || one.State > onefold.Discarded {
-		return fmt.Errorf("%w: State is %d; use one of the constants", onefold.ErrInvalid, one.State)
-	}
-	return nil
-}
-
 // settleOp is one call of Settle on its way.
 type settleOp struct {
 	answer
 	settlements []onefold.Settlement
-	bytes       int
+	load        load
+	feed        *feed // kept until the answer; nil: none of the rows is out
 	lost        error // first settlement that could not be recorded
 }
 
-// rewriteBytes is how much is written again for settlements after which the row stays.
-func (q *rowQueue) rewriteBytes(all []onefold.Settlement) int {
+func final(s onefold.State) bool { return s == onefold.Sent || s == onefold.Discarded }
+
+// begin adds up what the op takes. It renews the lease of the feed whose rows the op names, and keeps it while
+// the op is on the way, whatever time the disk takes; see feed.lapse.
+func (q *rowQueue) begin(o *settleOp) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	n := 0
-	for i := range all {
-		if all[i].State == onefold.Sent || all[i].State == onefold.Discarded {
+	for i := range o.settlements {
+		one := &o.settlements[i]
+		t := one.Row.Handle.(ticket)
+		o.load.add(load{entries: 1})
+		r := q.refs[t.position]
+		if r == nil || t.store != q.store {
 			continue
 		}
-		if r := q.refs[all[i].Row.Handle.(ticket).position]; r != nil {
-			n += r.size + onefold.MaxReasonBytes
+		o.load.puts++
+		if r.timer != "" {
+			o.load.puts++
+		}
+		if !final(one.State) {
+			o.load.add(load{grows: true, puts: 1, bytes: r.size + onefold.MaxReasonBytes + leafElementLen, largest: r.size + onefold.MaxReasonBytes})
+		}
+		if o.feed == nil && r.feed != nil && r.ticket == t.ticket && r.feed.live() {
+			o.feed = r.feed
+			o.feed.begin(&o.feed.writing)
 		}
 	}
-	return n
 }
 
-func (o *settleOp) weight() load {
-	n := len(o.settlements)
-	return load{entries: n, bytes: o.bytes, puts: 4 * n}
+// finish answers the caller; the lease of the feed runs from here.
+func (o *settleOp) finish(err error) {
+	if o.feed != nil {
+		q := &o.feed.store.rows
+		q.mu.Lock()
+		o.feed.done(&o.feed.writing)
+		q.mu.Unlock()
+	}
+	o.answer.finish(err)
 }
+
+// overtaken notes that the row of a settlement has changed hands before the settlement was durable. Rows
+// that have ended are none of this.
+func (o *settleOp) overtaken(effect string) {
+	if o.lost == nil {
+		o.lost = fmt.Errorf("%w: row %s changed hands meanwhile", onefold.ErrLost, effect)
+	}
+}
+
+func (o *settleOp) weight() load { return o.load }
 
 func (o *settleOp) prepare(*group) {}
 func (o *settleOp) publish(*group) {}
@@ -102,7 +123,7 @@ func (o *settleOp) publish(*group) {}
 func (o *settleOp) apply(g *group) error {
 	o.lost = nil
 	for i := range o.settlements {
-		lost, err := g.settle(&o.settlements[i])
+		lost, err := g.settle(o, &o.settlements[i])
 		if err != nil {
 			return err
 		}
@@ -114,43 +135,41 @@ func (o *settleOp) apply(g *group) error {
 }
 
 // settle records what became of one row. lost tells why this one could not be recorded.
-func (g *group) settle(one *onefold.Settlement) (lost, err error) {
+func (g *group) settle(o *settleOp, one *onefold.Settlement) (lost, err error) {
 	t := one.Row.Handle.(ticket)
-	final := one.State == onefold.Sent || one.State == onefold.Discarded
+	if t.store != g.store {
+		return fmt.Errorf("%w: row %s was handed out before this Open", onefold.ErrLost, one.Row.Effect.ID), nil
+	}
 	p := g.row(t.position)
 	switch {
 	case p == nil || p.gone:
-		if final {
+		if final(one.State) {
 			return nil, nil // it has ended before, one way or the other
 		}
 		return fmt.Errorf("%w: row %s has ended", onefold.ErrLost, one.Row.Effect.ID), nil
 	case t.ticket == p.settledTicket && one.State == p.settledState:
 		return nil, nil // this very settlement, repeated
-	case t.ticket != p.ticket || !g.renewFeed(p.feed):
+	case t.ticket != p.ticket || !g.holds(p.feed):
 		return fmt.Errorf("%w: row %s is not held any more", onefold.ErrLost, one.Row.Effect.ID), nil
 	case p.parked && one.State == onefold.Tried:
 		return fmt.Errorf("%w: row %s is parked and cannot be tried", onefold.ErrInvalid, one.Row.Effect.ID), nil
-	case final:
+	case final(one.State):
 		return nil, g.endRow(p)
 	}
-	from := p.parked
+	p.settled = append(p.settled, settledBy{o, one.Row.Effect.ID})
 	g.keep(p, one)
-	return nil, g.rewrite(p, from, one.Reason)
+	return nil, g.rewrite(p, one.Reason)
 }
 
-// renewFeed reports whether the feed that has a row still has it, and renews its lease.
-func (g *group) renewFeed(f *feed) bool {
+// holds reports whether the feed that has a row still has it.
+func (g *group) holds(f *feed) bool {
 	if f == nil {
 		return true // parked: a person has it
 	}
 	q := &g.store.rows
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !f.live() {
-		return false
-	}
-	f.asked = g.store.clock.Mono()
-	return true
+	return f.live()
 }
 
 // keep plans the state of a row that stays.
@@ -175,40 +194,36 @@ func (g *group) keep(p *planned, one *onefold.Settlement) {
 	}
 }
 
-// rewrite puts a row with its planned state where it belongs. from tells whether it was parked.
-func (g *group) rewrite(p *planned, from bool, reason string) error {
+// rewrite puts a row with its planned state where it belongs.
+func (g *group) rewrite(p *planned, reason string) error {
+	p.changed = true
 	key := position(p.ref.position)
-	source, target := g.b.rows, g.b.rows
-	if from {
-		source = g.b.parked
-	}
-	if p.parked {
-		target = g.b.parked
-	}
+	source, target := g.b.rowsOf(p.filedParked), g.b.rowsOf(p.parked)
 	stored := source.Get(key)
-	if len(stored) < 2 {
-		return fmt.Errorf("%w: row %d is missing", onefold.ErrDamaged, p.ref.position)
-	}
-	value, err := rewriteRow(stored, p.head(p.ref, stored[1]), reason)
+	old, err := parseRowHead(stored)
 	if err != nil {
-		return fmt.Errorf("%w: row %d: %w", onefold.ErrDamaged, p.ref.position, err)
+		return unreadable(err, "row %d", p.ref.position)
+	}
+	head := p.head(old)
+	if p.parked && !p.filedParked {
+		head.parkedAt = g.wall.UnixNano()
+	}
+	value, err := rewriteRow(stored, head, reason)
+	if err != nil {
+		return unreadable(err, "row %d", p.ref.position)
 	}
 	if source != target {
 		if err := source.Delete(key); err != nil {
 			return err
 		}
 	}
+	p.filedParked = p.parked
 	return target.Put(key, value)
 }
 
 // endRow removes a row.
 func (g *group) endRow(p *planned) error {
-	p.gone = true
-	key := position(p.ref.position)
-	bucket := g.b.rows
-	if p.parked {
-		bucket = g.b.parked
-	}
+	p.changed, p.gone = true, true
 	if p.ref.timer != "" {
 		timer := timerKey(p.ref.timer)
 		if at, err := parsePosition(g.b.timers.Get(timer)); err == nil && at == p.ref.position {
@@ -217,5 +232,5 @@ func (g *group) endRow(p *planned) error {
 			}
 		}
 	}
-	return bucket.Delete(key)
+	return g.b.rowsOf(p.filedParked).Delete(position(p.ref.position))
 }

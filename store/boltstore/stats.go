@@ -23,7 +23,7 @@ func (s *Store) Stats(ctx context.Context) (onefold.Stats, error) {
 		st.Claims += s.stripes[i].claimCount()
 	}
 	s.rows.addStats(&st)
-	info, err := os.Stat(s.db.Path())
+	info, err := os.Stat(s.path)
 	if err == nil {
 		st.Bytes = info.Size()
 	}
@@ -49,12 +49,8 @@ func (q *rowQueue) addStats(st *onefold.Stats) {
 	q.becomeDue()
 	st.Parked = uint64(q.parked)
 	st.Waiting = uint64(len(q.refs) - q.parked)
-	now, wall := q.store.now(), q.store.clock.Wall().UnixNano()
-	for _, r := range q.refs {
-		delayed := r.delayed != noTime && r.delayed > wall && r.delay > now
-		if !r.parked && !delayed && r.notBefore <= wall {
-			st.OldestWaiting = max(st.OldestWaiting, now-r.stored)
-		}
+	if r := q.aging.first(); r != nil {
+		st.OldestWaiting = max(q.store.now()-r.stored, 0)
 	}
 	if q.asked >= 0 {
 		st.LastFeed = max(q.store.clock.Mono()-q.asked, time.Duration(0))

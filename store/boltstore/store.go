@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,12 +20,14 @@ const Kind = "bolt"
 // Store is a [onefold.Store] in one directory. Make one with [Open]. It is for concurrent use.
 type Store struct {
 	dir     string
+	path    string // of the main file
 	options Options
 	clock   onefold.Clock
 	info    onefold.Info
 	db      *bolt.DB
+	file    *os.File // the main file as bbolt has it open; of the writer
 
-	hashKey  [2]uint64
+	hashKey  hashKey
 	hashMask uint64
 	opened   time.Duration // monotonic time of Open
 	base     time.Duration // store clock at Open
@@ -37,13 +40,13 @@ type Store struct {
 	queue   queue
 	changes changes
 	mapping mapping // of the writer
-
-	examined, largest int // of Open: the transaction that was examined, and the largest value in it
+	largest int     // of Open: bytes of the largest value in the file
 
 	headMu sync.Mutex
 	head   head // as in the file
 
 	refusal  atomic.Pointer[refusal] // nil: everything is let in
+	failed   atomic.Pointer[refusal] // the fail stop; set once, and nothing takes it back
 	closing  chan struct{}           // closed when Close or a fail stop begins
 	stopOnce sync.Once
 	written  chan struct{} // closed when the writer has ended
@@ -66,6 +69,9 @@ func (s *Store) Info() onefold.Info { return s.info }
 // enter says why a call cannot be served, if that is so.
 func (s *Store) enter(ctx context.Context) error {
 	if r := s.refusal.Load(); r != nil {
+		if err := s.stopped(); err != nil {
+			return err // says more than that the store is closed as well
+		}
 		return r.err
 	}
 	return ctx.Err()
@@ -100,27 +106,29 @@ func (s *Store) resume() {
 
 // stopped is why nothing can be written any more, or nil.
 func (s *Store) stopped() error {
-	if r := s.refusal.Load(); r != nil && r.final && !errors.Is(r.err, onefold.ErrClosed) {
+	if r := s.failed.Load(); r != nil {
 		return r.err
 	}
 	return nil
 }
 
-// stop is the fail stop: from now on every call gets err, and the next Open checks the file page by page.
+// stop is the fail stop: from now on every call gets err, nothing is written any more, and the next Open
+// reads the file from the disk. The first one counts.
 func (s *Store) stop(err error) {
 	if markErr := writeCheckMark(s.dir, err); markErr != nil {
 		err = fmt.Errorf("%w (and no mark could be left for the next Open: %w)", err, markErr)
 	}
-	s.refusal.Store(&refusal{err: err, final: true})
+	f := &refusal{err: err, final: true}
+	if s.failed.CompareAndSwap(nil, f) {
+		s.refusal.Store(f)
+	}
 	s.stopOnce.Do(func() { close(s.closing) })
 }
 
 // Close implements [onefold.Store]. If ctx ends before the accepted commits are written, its error is
 // returned, new work stays refused and Close may be called again.
 func (s *Store) Close(ctx context.Context) error {
-	if s.stopped() == nil {
-		s.refusal.Store(&refusal{err: fmt.Errorf("%w: %s", onefold.ErrClosed, s.dir), final: true})
-	}
+	s.refusal.Store(&refusal{err: fmt.Errorf("%w: %s", onefold.ErrClosed, s.dir), final: true})
 	s.stopOnce.Do(func() { close(s.closing) })
 	s.sayFarewell()
 	s.queue.close()

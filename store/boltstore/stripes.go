@@ -1,10 +1,9 @@
 package boltstore
 
 import (
+	"slices"
 	"sync"
 	"time"
-
-	"github.com/dchest/siphash"
 
 	"github.com/onefold-go/onefold"
 )
@@ -62,11 +61,8 @@ func (c *claim) live(mono time.Duration) bool {
 	return c.state == committing || c.state == held && mono < c.ends
 }
 
-// hash is the hash of the canonical form of a key, under the key of this store. That of any two
-// different keys may be equal; who uses it compares keys.
-func (s *Store) hash(canon []byte) uint64 {
-	return siphash.Hash(s.hashKey[0], s.hashKey[1], canon) & s.hashMask
-}
+// hash is the hash of the canonical form of a key in this store.
+func (s *Store) hash(canon []byte) uint64 { return s.hashKey.hash(canon) & s.hashMask }
 
 func (s *Store) stripe(hash uint64) *stripe { return &s.stripes[hash%stripeCount] }
 
@@ -131,5 +127,27 @@ func (st *stripe) enter(hash, position, replaces uint64) bool {
 		}
 	}
 	st.more[hash] = append(st.more[hash], position)
+	return true
+}
+
+// leave takes an outcome out of the index. It reports whether it was in it.
+func (st *stripe) leave(hash, position uint64) bool {
+	first, more := st.positions(hash)
+	i := slices.Index(more, position)
+	switch {
+	case first != position && i < 0:
+		return false
+	case first != position:
+		more = slices.Delete(more, i, i+1)
+	case len(more) == 0:
+		delete(st.index, hash)
+	default:
+		st.index[hash], more = more[len(more)-1], more[:len(more)-1]
+	}
+	if len(more) == 0 {
+		delete(st.more, hash)
+	} else {
+		st.more[hash] = more
+	}
 	return true
 }

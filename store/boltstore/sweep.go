@@ -8,18 +8,43 @@ import (
 	"github.com/onefold-go/onefold"
 )
 
-// sweepStep is how many values of state one sweep removes at most, so that no commit waits for long.
+// sweepStep is how many values of state one step removes at most.
 const sweepStep = 256
 
-// sweep collects what has expired. Whether something has expired is decided when it is read, so this only
-// gives memory and disk back. It runs in the writer.
-func (s *Store) sweep() {
-	if s.stopped() != nil {
-		return
+// sweeper decides when the writer collects what has expired. Whether something has expired is decided when
+// it is read, so this only gives memory and disk back.
+//
+// A round begins with the ticker and goes on in bounded steps, one with each group, until nothing is due: a
+// writer that is never idle sweeps as well, and no commit waits for long.
+type sweeper struct {
+	ticker *time.Ticker
+	due    bool // a round is under way
+}
+
+// look begins a round if it is time, and reports whether the next step is due.
+func (w *sweeper) look(s *Store) bool {
+	select {
+	case <-s.closing:
+		return false // Close does not wait for it
+	case <-w.ticker.C:
+		w.begin(s)
+	default:
 	}
-	s.sweepMemory()
-	due := false
-	now := s.now()
+	w.due = w.due && s.stopped() == nil && s.expiredState()
+	return w.due
+}
+
+// begin begins a round.
+func (w *sweeper) begin(s *Store) {
+	if s.stopped() == nil {
+		s.sweepMemory()
+		w.due = true
+	}
+}
+
+// expiredState reports whether a value of state has expired.
+func (s *Store) expiredState() bool {
+	due, now := false, s.now()
 	err := s.snap.read(func(b *buckets) error {
 		first, _ := b.expiry.Cursor().First()
 		if first == nil {
@@ -29,10 +54,7 @@ func (s *Store) sweep() {
 		due = expires <= now
 		return err
 	})
-	if err == nil && due {
-		o := &sweepOp{newAnswer()}
-		_ = s.writeGroup([]op{o}, o.weight()) // what is not collected now is collected later
-	}
+	return err == nil && due
 }
 
 // sweepMemory ends claims whose lease is over, and drops the history of keys that never got an outcome
@@ -66,7 +88,7 @@ func (s *Store) sweepMemory() {
 type sweepOp struct{ answer }
 
 func (o *sweepOp) weight() load {
-	return load{entries: 1, bytes: sweepStep * 32, puts: 2 * sweepStep}
+	return load{bytes: sweepStep * 32, puts: 2 * sweepStep}
 }
 func (o *sweepOp) prepare(*group) {}
 func (o *sweepOp) publish(*group) {}
@@ -81,9 +103,13 @@ func (o *sweepOp) apply(g *group) error {
 		if err := g.b.expiry.Delete(key); err != nil {
 			return err
 		}
-		v, err := parseValue(g.b.state.Get(name))
+		stored := g.b.state.Get(name)
+		if stored == nil {
+			continue // the index alone had it
+		}
+		v, err := parseValue(stored)
 		if err != nil {
-			return fmt.Errorf("%w: state: %w", onefold.ErrDamaged, err)
+			return unreadable(err, "state")
 		}
 		if v.expires != expires {
 			continue // written anew

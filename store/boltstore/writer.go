@@ -3,11 +3,9 @@ package boltstore
 import (
 	"errors"
 	"fmt"
-	"syscall"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/onefold-go/onefold"
 )
@@ -19,8 +17,8 @@ const sweepEvery = 5 * time.Second
 // empty.
 func (s *Store) write() {
 	defer close(s.written)
-	sweep := time.NewTicker(sweepEvery)
-	defer sweep.Stop()
+	sweep := sweeper{ticker: time.NewTicker(s.options.hooks.sweepEvery)}
+	defer sweep.ticker.Stop()
 	lag := time.NewTimer(s.options.FailureLag)
 	defer lag.Stop()
 	lagging := false // lag runs for changes that no group has taken yet
@@ -29,9 +27,15 @@ func (s *Store) write() {
 	for {
 		var sum load
 		ops, sum = s.queue.take(ops[:0], s.options.MaxGroupEntries, s.options.MaxGroupBytes)
+		if sweep.look(s) {
+			o := &sweepOp{newAnswer()}
+			ops = append(ops, o)
+			sum.add(o.weight())
+		}
 		if len(ops) > 0 || overdue {
 			err := s.writeGroup(ops, sum)
 			clear(ops)
+			sweep.due = sweep.due && err == nil // what is not collected now is collected in the next round
 			lagging, overdue = false, overdue && err == nil && !s.changes.empty()
 			continue
 		}
@@ -47,8 +51,8 @@ func (s *Store) write() {
 		case <-s.queue.wake:
 		case <-lag.C:
 			overdue = !s.changes.empty()
-		case <-sweep.C:
-			s.sweep()
+		case <-sweep.ticker.C:
+			sweep.begin(s)
 		}
 	}
 }
@@ -82,11 +86,33 @@ func (s *Store) writeGroup(ops []op, sum load) error {
 		g.publish()
 	} else {
 		s.changes.giveBack(g.changed)
+		if full(err) && sum.grows {
+			ops = s.writeFreeing(ops)
+		}
 	}
 	for _, o := range ops {
 		o.finish(err)
 	}
 	return err
+}
+
+// writeFreeing writes those ops of a group that add nothing, when the disk was too full for all of them: what
+// only frees room must not fail for its neighbours. It returns the others.
+func (s *Store) writeFreeing(ops []op) (others []op) {
+	var freeing []op
+	var sum load
+	for _, o := range ops {
+		if w := o.weight(); w.grows {
+			others = append(others, o)
+		} else {
+			freeing = append(freeing, o)
+			sum.add(w)
+		}
+	}
+	if len(freeing) > 0 {
+		_ = s.writeGroup(freeing, sum) // each op is told
+	}
+	return others
 }
 
 // commitGroup writes the group. If the mapped file may have to grow, nobody can read meanwhile: bbolt
@@ -112,6 +138,7 @@ func (s *Store) commitGroup(g *group) error {
 		}
 		return err
 	}
+	s.mapping.wrote(g)
 	renew := s.snap.renew
 	if !room {
 		renew = s.snap.renewLocked
@@ -146,6 +173,9 @@ func (s *Store) transact(g *group) (id int, err error) {
 		g.tx, g.head = tx, s.loadHead()
 		g.head.clock = g.now
 		if err := g.apply(); err != nil {
+			return err
+		}
+		if err := s.reserve(g, tx); err != nil {
 			return err
 		}
 		id = tx.ID()
@@ -205,7 +235,7 @@ func (s *Store) classify(id int, failed error) error {
 
 // notStored names the error of a write of which nothing is stored.
 func notStored(err error) error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, errQuota) || errors.Is(err, bolterrors.ErrMaxSizeReached) {
+	if full(err) {
 		return fmt.Errorf("%w: free space on the disk: %w", onefold.ErrFull, err)
 	}
 	return fmt.Errorf("%w: %w", onefold.ErrUnavailable, err)

@@ -1,0 +1,150 @@
+package boltstore
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/onefold-go/onefold"
+)
+
+// openFile opens the main file through bbolt, which gets to see it only after it has been judged under
+// its lock: what bbolt does with a damaged file cannot be caught, and what it does with an empty one is to
+// make a new one.
+func (s *Store) openFile(deadline time.Time) (*bolt.DB, error) {
+	var file *os.File
+	var refused error
+	o := &bolt.Options{
+		NoFreelistSync: true, FreelistType: bolt.FreelistMapType, InitialMmapSize: s.options.MmapBytes,
+		OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
+			file, refused = s.admit(name, flag, mode, deadline)
+			return file, refused
+		},
+		// bbolt takes 0 for "wait for ever".
+		Timeout: max(time.Until(deadline), time.Millisecond),
+	}
+	var db *bolt.DB
+	err := guarded("open "+s.path, func() (err error) {
+		db, err = bolt.Open(s.path, 0o600, o)
+		return err
+	})
+	var p *panicked
+	switch {
+	case err == nil:
+		s.file = file
+		return db, nil
+	case refused != nil:
+		return nil, refused
+	case errors.As(err, &p) && file != nil:
+		_ = file.Close() // or the lock would stay
+	case errors.Is(err, bolterrors.ErrTimeout):
+		return nil, inUse(s.dir, s.options.LockWait)
+	}
+	return nil, err
+}
+
+// admit opens and locks the main file and judges it. The lock stays with the file that is returned.
+func (s *Store) admit(name string, flag int, mode os.FileMode, deadline time.Time) (*os.File, error) {
+	file, err := os.OpenFile(name, flag, mode)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", s.dir, err)
+	}
+	locked, err := lockFile(file, deadline)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("lock %s: %w", name, err)
+	case !locked:
+		err = inUse(s.dir, s.options.LockWait)
+	default:
+		err = s.judge(file)
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// judge decides whether the main file may be used. It reads all of it and writes nothing, except that a
+// file whose creation was cut short is emptied, so that it is begun again.
+func (s *Store) judge(file *os.File) error {
+	path := s.path
+	info, err := file.Stat()
+	if err != nil {
+		return fmt.Errorf("open %s: %w", s.dir, err)
+	}
+	_, marked, err := readStoreMark(s.dir)
+	if err != nil {
+		return err
+	}
+	switch {
+	case info.Size() == 0 && !marked:
+		return nil // creation was cut short before the first byte, or begins now
+	case info.Size() == 0:
+		return damaged(path, errors.New("the file is empty"))
+	}
+	if hasCheckMark(s.dir) {
+		if err := dropCache(file); err != nil {
+			return fmt.Errorf("open %s: %w", s.dir, err)
+		}
+	}
+	found, err := surveyFile(file, info.Size())
+	switch {
+	case err == nil:
+		return s.admitSurveyed(found, marked)
+	case marked:
+		return damaged(path, err)
+	case unfinished(file, info.Size()):
+		return file.Truncate(0)
+	}
+	return fmt.Errorf("%w: %s: %w", onefold.ErrNotStore, path, err)
+}
+
+// admitSurveyed refuses a whole file that is not a store of ours, or of a newer version.
+func (s *Store) admitSurveyed(found *survey, marked bool) error {
+	switch {
+	case found.ours:
+	case marked:
+		return damaged(s.path, fmt.Errorf("bucket %q is missing", rootName))
+	case found.firstBucket != nil:
+		return fmt.Errorf("%w: %s is a bbolt file with bucket %q and without %q", onefold.ErrNotStore, s.path, found.firstBucket, rootName)
+	}
+	if len(found.format) == 4 {
+		if v := binary.BigEndian.Uint32(found.format); v > FormatVersion {
+			return fmt.Errorf("%s: %w", s.path, newerFormat(v))
+		}
+	}
+	s.largest = found.largest
+	return nil
+}
+
+func damaged(path string, err error) error {
+	return fmt.Errorf("%w: %s: %w; restore the directory from a backup", onefold.ErrDamaged, path, err)
+}
+
+// unfinished reports whether the file is what bbolt leaves when it is killed while it writes the first
+// pages: as short as those, and zero or with its mark as far as it goes. Such a file has never held a
+// record: STORE is written before the first.
+func unfinished(file *os.File, size int64) bool {
+	if size > int64(4*os.Getpagesize()) {
+		return false
+	}
+	b := make([]byte, size)
+	if _, err := file.ReadAt(b, 0); err != nil {
+		return false
+	}
+	if len(bytes.Trim(b, "\x00")) == 0 {
+		return true
+	}
+	return len(b) >= pageHeadLen+4 && native.Uint32(b[pageHeadLen:]) == bboltMagic
+}
+
+// mainPath is where the main file of a directory is.
+func mainPath(dir string) string { return filepath.Join(dir, mainFile) }

@@ -1,0 +1,70 @@
+package boltstore
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// largestStep bounds how far the file is grown beyond what a group needs. Less, it is doubled, so that small
+// stores stay small.
+const largestStep = 16 << 20
+
+// reserve makes sure, before bbolt begins to commit, that the disk has room for all that the group may
+// write. When bbolt itself finds the disk full it is too late to go back quietly: it walks over the whole
+// file to find the free pages again, where it can neither be stopped nor caught.
+func (s *Store) reserve(g *group, tx *bolt.Tx) error {
+	need := s.mapping.need(g, tx.Size(), int64(s.db.Stats().FreePageN))
+	from := s.mapping.reserved
+	if need <= from {
+		return nil
+	}
+	err := s.grow(from, need+min(need, largestStep))
+	if full(err) {
+		err = s.grow(from, need)
+	}
+	if err != nil {
+		return fmt.Errorf("grow %s to %d bytes: %w", s.path, need, err)
+	}
+	return nil
+}
+
+// grow gives the file blocks up to a size that is rounded to whole pages.
+func (s *Store) grow(from, to int64) error {
+	to = (to + s.mapping.pageSize - 1) / s.mapping.pageSize * s.mapping.pageSize
+	if limit := int64(s.options.hooks.maxFile); limit > 0 && to > limit {
+		return syscall.ENOSPC
+	}
+	if err := allocate(s.file, from, to); err != nil {
+		return err
+	}
+	// No sync here: that of the data pages, which comes before the meta page that makes them count, takes the
+	// new size to the disk as well.
+	s.mapping.reserved = to
+	return nil
+}
+
+// full reports whether err says that the disk, or the user's share of it, is used up.
+func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, errQuota) }
+
+// zeros is what a file is grown with where the system cannot reserve blocks.
+var zeros [64 << 10]byte
+
+// fill grows the file with written zeros.
+func fill(file *os.File, to int64) error {
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	for at := info.Size(); at < to; {
+		n, err := file.WriteAt(zeros[:min(int64(len(zeros)), to-at)], at)
+		if err != nil {
+			return err
+		}
+		at += int64(n)
+	}
+	return nil
+}
