@@ -52,9 +52,9 @@ func TestTheServersLimitsBoundOnePull(t *testing.T) {
 	assert.Equal(t, 100, pullLimit(jetstream.ConsumerConfig{MaxAckPending: 100, MaxRequestBatch: 700}))
 }
 
-func TestMoreIsAskedForOnceHalfOfTheTargetHasEnded(t *testing.T) {
+func TestMoreIsAskedForOnceAQuarterOfTheTargetHasEnded(t *testing.T) {
 	p := prefetch{target: 100, concurrency: 8}
-	for held, want := range map[int]int{0: 100, 50: 50, 51: 0, 100: 0, 120: 0} {
+	for held, want := range map[int]int{0: 100, 75: 25, 76: 0, 100: 0, 120: 0} {
 		assert.Equal(t, want, p.missing(0, held, 0), "held %d", held)
 	}
 	small := prefetch{target: 8, concurrency: 8}

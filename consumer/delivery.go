@@ -52,7 +52,6 @@ type delivery struct {
 	fx        *onefold.Effects // of the present run
 	own       onefold.Commit   // of the first try, kept here to save an allocation
 	commit    *onefold.Commit  // of the present try
-	reads     []onefold.Read   // what the last run has read: giving up rests on it as success does
 	outcome   onefold.Outcome  // how its key has ended
 	class     onefold.Class    // why it became a dead letter
 	cause     error

@@ -50,11 +50,11 @@ func (p prefetch) shrunk() int {
 }
 
 // missing returns how many messages to ask for when asked are on their way and held, of so many bytes, have
-// not ended: none while at least half of the target is there and every worker has one, and no more than
+// not ended: none while three quarters of the target are there and every worker has one, and no more than
 // the memory allows, but one if there is nothing at all.
 func (p prefetch) missing(asked, held, bytes int) int {
 	all := asked + held
-	if all > max(p.target/2, p.concurrency) {
+	if all > max(p.target*3/4, p.concurrency) {
 		return 0
 	}
 	n := p.target - all

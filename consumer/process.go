@@ -257,7 +257,6 @@ func (s *session) handled(w *worker, d *delivery, err error) {
 		s.hand(d, entry)
 		return
 	}
-	d.reads = entry.Reads
 	s.act(d, v, err)
 }
 
@@ -364,7 +363,10 @@ func (s *session) commitDeadLetter(d *delivery, v verdict, cause error) {
 	d.class, d.cause = v.class, cause
 	letter := deadLetter{msg: &d.msg, key: d.identity, class: v.class, reason: v.reason, attempts: d.attempt, earlier: d.history.LastReason}
 	entry := letter.entry(d.key, d.fingerprint, s.cfg.DeadLetterSubject, s.limits.MaxPayload, s.cfg.Retention)
-	entry.Reads = d.reads
+	if d.fx != nil { // it has run
+		run, _ := d.fx.Seal()
+		entry.Reads = run.Reads
+	}
 	s.hand(d, entry)
 }
 

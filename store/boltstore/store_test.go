@@ -2,9 +2,11 @@ package boltstore_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -57,6 +59,13 @@ func harness(base boltstore.Options, hooks boltstore.Hooks) storetest.Harness {
 		g := &gate{}
 		hooks := hooks
 		hooks.BeforeWrite = g.pass
+		var fails atomic.Bool
+		hooks.AfterCommit = func() error {
+			if fails.Swap(false) {
+				return errors.New("the sync has failed")
+			}
+			return nil
+		}
 		base := base
 		base.Clock = clock
 		o, dir := boltstore.WithHooks(base, hooks), t.TempDir()
@@ -78,6 +87,16 @@ func harness(base boltstore.Options, hooks boltstore.Hooks) storetest.Harness {
 				return open(t)
 			},
 			HoldCommits: func(testing.TB) (<-chan struct{}, func()) { return g.hold() },
+			FailCommits: func(testing.TB) { fails.Store(true) },
+			Another: func(testing.TB) (onefold.Store, error) {
+				impatient := *o
+				impatient.LockWait = 10 * time.Millisecond
+				s, err := boltstore.Open(dir, &impatient)
+				if err != nil {
+					return nil, err // and no typed nil
+				}
+				return s, nil
+			},
 		}
 	}}
 }
