@@ -17,10 +17,11 @@ import (
 // ends by itself after as many messages as it asked for, so that the size can change with each window and
 // nothing waits unseen in the client's own buffer: what arrives is taken at once.
 type puller struct {
-	consumer jetstream.Consumer
-	arrive   func(jetstream.Msg) // must not block
-	trouble  func(error)
-	clock    onefold.Clock
+	consumer  jetstream.Consumer
+	connected func() bool
+	arrive    func(jetstream.Msg) // must not block
+	trouble   func(error)
+	clock     onefold.Clock
 
 	wake chan struct{} // holds a token when run has something to look at
 
@@ -43,8 +44,8 @@ type window struct {
 	stop jetstream.ConsumeContext // run's own
 }
 
-func newPuller(c jetstream.Consumer, f prefetch, clock onefold.Clock, arrive func(jetstream.Msg), trouble func(error)) *puller {
-	return &puller{consumer: c, arrive: arrive, trouble: trouble, clock: clock, fetch: f,
+func newPuller(c jetstream.Consumer, connected func() bool, f prefetch, clock onefold.Clock, arrive func(jetstream.Msg), trouble func(error)) *puller {
+	return &puller{consumer: c, connected: connected, arrive: arrive, trouble: trouble, clock: clock, fetch: f,
 		wake: make(chan struct{}, 1), open: make(map[*window]struct{}), since: clock.Mono()}
 }
 
@@ -242,9 +243,12 @@ func (p *puller) closeOpen() {
 	p.closing = false
 	p.mu.Unlock()
 	for w := range p.open {
-		w.stop.Drain()
+		if p.connected() {
+			w.stop.Drain()
+		} else {
+			w.stop.Stop() // a drain would wait long for a server that is away, and nothing can arrive anyway
+		}
 	}
-	// Without a connection a drain waits for the client's own long timeout, and nothing can arrive anyway.
 	patience := time.NewTimer(drainTimeout)
 	defer patience.Stop()
 	for w := range p.open {

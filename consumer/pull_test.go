@@ -18,7 +18,7 @@ type sized struct {
 func (m sized) Data() []byte { return m.body }
 
 func TestLargeMessagesAfterManySmallOnesTakeBackWhatWasAskedFor(t *testing.T) {
-	p := newPuller(nil, prefetch{target: maxPrefetch, concurrency: 8, max: maxPrefetch}, onefold.Clock{}.OrSystem(), func(jetstream.Msg) {}, nil)
+	p := newPuller(nil, nil, prefetch{target: maxPrefetch, concurrency: 8, max: maxPrefetch}, onefold.Clock{}.OrSystem(), func(jetstream.Msg) {}, nil)
 	w := &window{left: 8000}
 	p.asked = 8000
 	for range 1000 {

@@ -88,7 +88,7 @@ func (c *Consumer) open(ctx context.Context, state *status) (*session, error) {
 		return nil, fmt.Errorf("%w: Config.Retention is %v and AckWait %v: a message whose ack is lost would come again after its key is forgotten; raise Retention to at least %v",
 			onefold.ErrInvalid, cfg.Retention, found.AckWait, 2*found.AckWait)
 	}
-	s.pull = newPuller(s.consumer, startPrefetch(cfg.Concurrency, pullLimit(found), found.AckWait), s.clock, s.receive, s.pullTrouble)
+	s.pull = newPuller(s.consumer, c.js.Conn().IsConnected, startPrefetch(cfg.Concurrency, pullLimit(found), found.AckWait), s.clock, s.receive, s.pullTrouble)
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails since Go 1.24
 	s.process = binary.LittleEndian.Uint64(random[:])
