@@ -40,6 +40,8 @@ func TestThePrefetchStartsWithTwoMessagesForEachWorker(t *testing.T) {
 	assert.Equal(t, 16, unlimited.target)
 	assert.Equal(t, maxPrefetch, unlimited.max)
 	assert.Equal(t, maxPrefetch, startPrefetch(8, 1<<20, time.Second).max)
+	assert.Equal(t, 8, unlimited.telling(), "four that end together after a second are not four thousand a second")
+	assert.Equal(t, 100, prefetch{target: 400, concurrency: 8}.telling())
 	assert.Equal(t, 8, unlimited.shrunk())
 	assert.Equal(t, 5, startPrefetch(8, 5, time.Second).shrunk())
 }

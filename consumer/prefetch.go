@@ -44,6 +44,10 @@ func (p prefetch) grown() int {
 	return max(1, min(max(target, p.concurrency), limit))
 }
 
+// telling is how many messages have to end before the time that they took says something of the rate: as
+// many as run at once, since those that started together end together.
+func (p prefetch) telling() int { return max(p.concurrency, p.target/4) }
+
 // shrunk returns the target after messages had to be given back unstarted: what the workers can start.
 func (p prefetch) shrunk() int {
 	return min(p.concurrency, p.max)

@@ -146,7 +146,7 @@ func (p *puller) giveUp(w *window) {
 // learn folds what ended since the last refill into the rate and grows the target. The caller holds mu.
 func (p *puller) learn() {
 	now := p.clock.Mono()
-	if took := now - p.since; took > 0 && p.ended > 0 {
+	if took := now - p.since; took > 0 && p.ended >= p.fetch.telling() {
 		p.fetch.rate = smoothed(p.fetch.rate, float64(p.ended)/took.Seconds())
 		p.since, p.ended = now, 0
 	}
