@@ -239,10 +239,10 @@ func notShared(e *env) {
 	en.Effects[0].Header = onefold.Header{"Trace": {"one"}}
 	payload := string(en.Effects[0].Payload)
 	e.done(en)
-	copy(en.Result, "XXXX")
-	copy(en.Writes[0].Value, "XXXX")
-	copy(en.Effects[0].Payload, "XXXX")
-	en.Effects[0].Header["Trace"][0] = "XXXX"
+	copy(en.Result, "????")
+	copy(en.Writes[0].Value, "????")
+	copy(en.Effects[0].Payload, "????")
+	en.Effects[0].Header["Trace"][0] = "????"
 
 	f := e.feed()
 	for range 2 {
