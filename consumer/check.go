@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/dedupe"
 )
 
 // The shortest times that make sense. Anything shorter is a number without its unit more often than a
@@ -50,7 +51,7 @@ func (c Config) check() error {
 			p.add("FilterSubjects: %w", err)
 		}
 	}
-	if err := probeID(c); err != nil {
+	if err := dedupe.CheckSource(c.ID); err != nil {
 		p.add("ID: %w", err)
 	}
 	if len(p) == 0 {
@@ -129,21 +130,6 @@ func checkFilter(filter string) error {
 	}
 	if err := onefold.CheckSubject(strings.Join(plain, ".")); err != nil {
 		return fmt.Errorf("%q: %w", filter, err)
-	}
-	return nil
-}
-
-// probeID asks the ID source about an empty message: one that is put together wrongly would reject every
-// message as one without an ID. What else it answers does not matter, and a function that cannot stand an
-// empty message may panic.
-func probeID(c Config) (err error) {
-	defer func() {
-		if recover() != nil {
-			err = nil
-		}
-	}()
-	if _, err = c.ID(&onefold.Message{Header: onefold.Header{}}); errors.Is(err, onefold.ErrInvalid) {
-		return err
 	}
 	return nil
 }

@@ -15,3 +15,10 @@ func (s *session) Counts() (asked, held, keys int) {
 
 // Floor is the stream position below which everything is settled.
 func (s *session) Floor() uint64 { return s.floor.Load().At.Sequence }
+
+// size is how many keys are held.
+func (r *registry) size() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.byKey)
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/internal/pace"
 )
 
 // puller keeps as many messages asked for as the prefetch says. It asks in windows: one Consume call that
@@ -71,9 +72,7 @@ func (p *puller) run(ctx context.Context) {
 			continue
 		}
 		p.trouble(err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(retry.NextBackOff()):
+		if pace.Sleep(ctx, retry.NextBackOff()) {
 			p.look()
 		}
 	}

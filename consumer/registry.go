@@ -98,13 +98,6 @@ type held struct {
 	followers []*delivery
 }
 
-// size is how many keys are held.
-func (r *registry) size() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.byKey)
-}
-
 // highest returns the highest position that has arrived.
 func (r *registry) highest() sample {
 	r.mu.Lock()
