@@ -83,3 +83,6 @@ func (s *Store) LiveClaims() int {
 	}
 	return n
 }
+
+// StoreClock is the store clock, which decides retention.
+func (s *Store) StoreClock() time.Duration { return s.now() }
