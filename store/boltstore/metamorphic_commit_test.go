@@ -294,8 +294,11 @@ func (w *world) crashUnderWay(r *rand.Rand) {
 		}
 		release()
 		w.must(<-ended)
-		<-answers
-		<-answers
+		for range 2 {
+			if err := <-answers; class(err) == "unknown" {
+				w.disagree("a commit at the crash: %v", err)
+			}
+		}
 	})
 	w.tell("%v -> %s and %s;", first.mem.Key, showCommit(mem[0]), showCommit(one[0]))
 	w.same("a commit under way", showCommit(mem[0]), showCommit(one[0]))

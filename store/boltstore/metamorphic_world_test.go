@@ -21,7 +21,6 @@ import (
 type world struct {
 	root    string
 	dir     string // of the store
-	dirs    int
 	options boltstore.Options
 	hooks   boltstore.Hooks
 	clock   *storetest.Clock
