@@ -52,7 +52,9 @@ type world struct {
 
 	released map[onefold.Key]bool // keys whose last failures may not be written yet
 	unsure   map[onefold.Key]bool // keys of which a crash may have forgotten failures
-	guessed  map[string]bool      // rows of which a crash may have forgotten attempts
+	guessed  map[string]bool      // rows of which a crash may just have forgotten attempts
+	fewer    map[string]int       // and how many it has
+	suspect  map[string]bool      // rows that were there at an Open after a crash: their attempts are durable when they are handed out
 	jumped   bool                 // the wall clock has been moved
 
 	appointments []time.Time
@@ -69,6 +71,7 @@ func newWorld(root string, seed uint64) *world {
 		root: root, clock: storetest.NewClock(), tokens: map[onefold.Key]uint64{},
 		versions: map[cell][]bothVersions{}, used: map[cell]map[uint64]string{}, touched: map[string]bool{},
 		released: map[onefold.Key]bool{}, unsure: map[onefold.Key]bool{}, guessed: map[string]bool{},
+		fewer: map[string]int{}, suspect: map[string]bool{},
 	}
 	clock := onefold.Clock{Wall: w.clock.Wall, Mono: func() time.Duration { return w.clock.Mono() + time.Duration(w.ahead.Load()) }}
 	w.options = boltstore.Options{
@@ -280,8 +283,8 @@ func (w *world) crashWith(cut func()) {
 		w.unsure[k] = true
 	}
 	clear(w.released)
-	for payload := range w.touched {
-		w.guessed[payload] = true
+	for payload, unwritten := range w.touched {
+		w.guessed[payload] = w.guessed[payload] || unwritten
 	}
 	clear(w.touched)
 	w.reopened(false)
@@ -295,6 +298,14 @@ func (w *world) reopened(clean bool) {
 	w.same("Info.Clean", clean, w.bolt.Info().Clean)
 	w.same("Info.Clean of the reference", clean, w.mem.Info().Clean)
 	w.audit(nil)
+	clear(w.suspect)
+	for _, what := range []onefold.What{onefold.WhatWaiting, onefold.WhatParked} {
+		items, err := scanAll(w.mem, onefold.Query{What: what}, 0)
+		w.must(err)
+		for _, item := range items {
+			w.suspect[string(item.Row.Effect.Payload)] = !clean
+		}
+	}
 }
 
 // copyFiles copies a directory with everything below it.
