@@ -23,7 +23,7 @@ func (op *commitOp) publish(g *group) {
 		case f.err != nil:
 			f.claim.land()
 		default:
-			if st.enter(f.claim.hash, f.position, f.claim.replaces) {
+			if st.active.enter(f.claim.hash, f.position, f.claim.replaces) {
 				g.store.records.Add(1)
 			}
 			st.drop(f.claim)

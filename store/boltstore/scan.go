@@ -90,6 +90,9 @@ func (s *Store) newWalk(q onefold.Query) (*walk, error) {
 // step returns what is found among the next entries.
 func (w *walk) step() (items []onefold.Item, err error) {
 	now := w.store.now()
+	if w.query.What == onefold.WhatRecords {
+		return w.stepRecords(now)
+	}
 	err = w.store.snap.read(func(b *buckets) error {
 		return w.walk(w.bucket(b), func(key, stored []byte) error {
 			item, ok, err := w.item(key, stored, now)
@@ -110,8 +113,6 @@ func (w *walk) step() (items []onefold.Item, err error) {
 
 func (w *walk) bucket(b *buckets) *bucket {
 	switch w.query.What {
-	case onefold.WhatRecords:
-		return &b.segment
 	case onefold.WhatWaiting:
 		return &b.rows
 	case onefold.WhatParked:
@@ -156,19 +157,6 @@ func (w *walk) walk(bucket *bucket, visit func(key, stored []byte) error) error 
 // item turns one stored entry into an item. ok is false if the query does not ask for it.
 func (w *walk) item(key, stored []byte, now time.Duration) (item onefold.Item, ok bool, err error) {
 	switch w.query.What {
-	case onefold.WhatRecords:
-		r, err := parseRecord(stored)
-		if err != nil {
-			return item, false, err
-		}
-		if at, err := parsePosition(key); err != nil || !w.store.alive(at, r.expires, now) {
-			return item, false, err
-		}
-		p := r.public(onefold.Key{})
-		if w.query.Scope != "" && p.Key.Scope != w.query.Scope {
-			return item, false, nil
-		}
-		return onefold.Item{After: hex.EncodeToString(key), Record: p}, true, nil
 	case onefold.WhatState:
 		v, err := parseValue(stored)
 		if err != nil || !v.live(now) {

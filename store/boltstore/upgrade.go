@@ -13,15 +13,20 @@ import (
 // are written again. b are the buckets of tx.
 func (s *Store) upgrade(tx *bolt.Tx, b *buckets) error {
 	s.head.tally = s.counts
-	if _, err := tx.Bucket(rootName).CreateBucket(attentionName); err != nil {
+	for _, name := range [][]byte{attentionName, erasedName} {
+		if _, err := tx.Bucket(rootName).CreateBucket(name); err != nil {
+			return err
+		}
+	}
+	err := putRegistry(tx.Bucket(rootName).Bucket(metaName), nil)
+	if err != nil {
 		return err
 	}
-	var err error
 	if *b, err = bucketsOf(tx); err != nil {
 		return err
 	}
 	b.countIn(&s.head.tally)
-	err = b.segment.each(func(key, value []byte) error {
+	err = b.journal.each(func(key, value []byte) error {
 		r, err := parseRecord(value)
 		if err != nil || r.outcome == onefold.Succeeded || r.flags&recordErased != 0 {
 			return err

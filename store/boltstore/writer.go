@@ -34,6 +34,7 @@ func (s *Store) write() {
 			ops = append(ops, o)
 			sum.add(o.weight())
 		}
+		s.freezeIfDue()
 		if len(ops) > 0 || overdue {
 			err := s.writeGroup(ops, sum)
 			clear(ops)
