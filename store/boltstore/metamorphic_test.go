@@ -38,7 +38,7 @@ type move struct {
 func moves() []move {
 	return []move{
 		{"begin", 22, (*world).begin}, {"renew", 4, (*world).renew}, {"release", 9, (*world).release},
-		{"commit", 26, (*world).commit}, {"repeat a commit", 5, (*world).repeat},
+		{"commit", 26, (*world).commit}, {"repeat a commit", 5, (*world).repeat}, {"commit many", 3, (*world).commitMany},
 		{"read", 5, (*world).read}, {"lookup", 4, (*world).lookup}, {"wait", 2, (*world).wait}, {"erase", 4, (*world).erase},
 		{"scan", 6, (*world).scan}, {"stats", 3, (*world).stats},
 		{"feed", 6, (*world).feed}, {"next", 14, (*world).next}, {"settle", 14, (*world).settle}, {"close the feed", 1, (*world).closeFeed},
@@ -134,7 +134,8 @@ func TestMetamorphicHistoriesEndAlikeInBothStores(t *testing.T) {
 			if err == nil {
 				return
 			}
-			small := shrink(steps, 400, func(s []step) bool {
+			t.Logf("looking for a shorter history than this one: %v", err)
+			small := shrink(steps, 150, func(s []step) bool {
 				_, err := play(root, seed, s)
 				return err != nil
 			})
