@@ -21,11 +21,11 @@ takes one segment's worth of records: the median of these rates is what growth i
 machine that changes its speed changes both. Commits without sealing are compared in rounds that alternate
 between the full store and a new one; a round in which something was sealed does not count. Memory and
 opening are measured in child processes; memory is what a store with as many active records and nothing
-sealed does not need (RssAnon, after garbage was given back). Disk is allocated blocks of all files. Look-
-ups are calls of Begin one by one, at random over all records. The latency of commits is measured on another
-store at half of its highest rate, in rounds with and without background work; in the former the store's
-clock is moved on by an hour for each segment, so that a segment expires for each that is sealed. A commit
-counts from the moment at which it was due.`
+sealed does not need (RssAnon, after garbage was given back). Disk is allocated blocks of all files.
+Look-ups are calls of Begin one by one, at random over all records. The latency of commits is measured on
+another store at half of its highest rate, in rounds with and without background work; in the former the
+store's clock is moved on by an hour for each segment, so that a segment expires for each that is sealed. A
+commit counts from the moment at which it was due.`
 
 // storeLimits are the bars of the store, and how much is measured for them. A bar of 0 is reported only.
 type storeLimits struct {
