@@ -19,7 +19,7 @@ import (
 // How records are committed where the question is how fast the store can.
 const (
 	committers = 4
-	batchSize  = 256
+	batchSize  = 1024
 	scope      = "ORDERS/billing"
 	retention  = 24 * time.Hour
 )

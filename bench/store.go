@@ -14,13 +14,13 @@ import (
 )
 
 const storeMethod = `store/boltstore alone. Records have IDs of 32 bytes, no effects and no result, and
-live for 24 hours; 4 goroutines commit them without claims in batches of 256, so that the writer never waits
-for work. One store grows to the full number of records. The growth of its second half is timed in legs,
-each up to the moment when its background work has ended. Before, between and after the legs a new store
-takes one segment's worth of records: the median of these rates is what growth is compared with, so that a
-machine that changes its speed changes both. Commits without sealing are compared in rounds that alternate
-between the full store and a new one; a round in which something was sealed does not count. Memory and
-opening are measured in child processes; memory is what a store with as many active records and nothing
+live for 24 hours; 4 goroutines commit them without claims in batches of 1024, so that the writer never
+waits for work. One store grows to the full number of records. The growth of its second half is timed in
+legs, each up to the moment when its background work has ended. Before, between and after the legs a new
+store takes one segment's worth of records: the median of these rates is what growth is compared with, so
+that a machine that changes its speed changes both. Commits without sealing are compared in rounds that
+alternate between the full store and a new one; a round in which something was sealed does not count. Memory
+and opening are measured in child processes; memory is what a store with as many active records and nothing
 sealed does not need (RssAnon, after garbage was given back). Disk is allocated blocks of all files.
 Look-ups are calls of Begin one by one, at random over all records. The latency of commits is measured on
 another store at half of its highest rate, in rounds with and without background work; in the former the
