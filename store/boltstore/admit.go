@@ -13,6 +13,8 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/boltstore/internal/disk"
+	"github.com/onefold-go/onefold/store/boltstore/internal/guard"
 )
 
 // openFile opens the main file through bbolt, which gets to see it only after it has been judged under
@@ -31,11 +33,11 @@ func (s *Store) openFile(deadline time.Time) (*bolt.DB, error) {
 		Timeout: max(time.Until(deadline), time.Millisecond),
 	}
 	var db *bolt.DB
-	err := guarded("open "+s.path, func() (err error) {
+	err := guard.Run("open "+s.path, func() (err error) {
 		db, err = bolt.Open(s.path, 0o600, o)
 		return err
 	})
-	var p *panicked
+	var p *guard.PanicError
 	switch {
 	case err == nil:
 		s.file = file
@@ -91,7 +93,7 @@ func (s *Store) judge(file *os.File) error {
 		return damaged(path, errors.New("the file is empty"))
 	}
 	if hasCheckMark(s.dir) {
-		if err := dropCache(file); err != nil {
+		if err := disk.DropCache(file); err != nil {
 			return fmt.Errorf("open %s: %w", s.dir, err)
 		}
 	}

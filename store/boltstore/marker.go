@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/onefold-go/onefold/store/boltstore/internal/disk"
 )
 
 // The files of a store's directory.
@@ -84,20 +86,20 @@ func writeStoreMark(dir string, m storeMark) error {
 	if err := os.Rename(aside, filepath.Join(dir, storeFile)); err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return disk.SyncDir(dir)
 }
 
 // writeCheckMark leaves the mark of a fail stop.
 func writeCheckMark(dir string, reason error) error {
 	err := writeSynced(filepath.Join(dir, checkFile), fmt.Sprintf("a write failed; the next open checks main.db\n%v\n", reason))
-	return errors.Join(err, syncDir(dir))
+	return errors.Join(err, disk.SyncDir(dir))
 }
 
 func removeCheckMark(dir string) error {
 	if err := os.Remove(filepath.Join(dir, checkFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return syncDir(dir)
+	return disk.SyncDir(dir)
 }
 
 func hasCheckMark(dir string) bool {

@@ -11,6 +11,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/boltstore/internal/guard"
 )
 
 // Open opens the store in dir and makes it, directory included, if there is none. o may be nil. Exactly
@@ -31,15 +32,15 @@ func Open(dir string, o *Options) (*Store, error) {
 		return nil, fmt.Errorf("%w: dir is empty; name a directory", onefold.ErrInvalid)
 	}
 	s := newStore(dir, options)
-	err = guarded("open "+dir, s.open)
-	var p *panicked
+	err = guard.Run("open "+dir, s.open)
+	var p *guard.PanicError
 	if errors.As(err, &p) {
 		err = fmt.Errorf("%w; restore the directory from a backup", err)
 	}
 	if err != nil {
 		if s.db != nil {
 			s.snap.close(err)
-			_ = guarded("close", s.db.Close)
+			_ = guard.Run("close", s.db.Close)
 		}
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/boltstore/internal/guard"
 )
 
 // Kind is the Info.Kind of stores of this package.
@@ -162,7 +163,7 @@ func (s *Store) closeFile() error {
 	}
 	s.closed = true
 	s.snap.close(fmt.Errorf("%w: %s", onefold.ErrClosed, s.dir))
-	err := guarded("close", s.db.Close)
+	err := guard.Run("close", s.db.Close)
 	if s.farewell != nil && s.farewell.err != nil {
 		err = errors.Join(err, fmt.Errorf("%s is closed and not marked as cleanly closed: %w", s.dir, s.farewell.err))
 	}
