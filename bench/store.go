@@ -56,7 +56,7 @@ func fullStore() storeLimits {
 // Memory is not judged: its difference is less than what two processes differ by anyway.
 func shortStore() storeLimits {
 	return storeLimits{
-		growth: 0.15, steady: 0.5, disk: 400, open: 2, latency: 20, lookup: 200,
+		growth: 0.15, steady: 0.25, disk: 400, open: 2, latency: 20, lookup: 200,
 		legs: 3, rounds: 5, lookups: 50_000, busyRounds: 1, busySegments: 4, busyTime: 6 * time.Second,
 	}
 }
