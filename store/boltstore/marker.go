@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/store/boltstore/internal/disk"
 )
 
@@ -20,21 +21,33 @@ const (
 	checkFile = "CHECK"   // left by a fail stop: check main.db page by page before use
 )
 
-// storeMark is what STORE says.
+// storeMark is what STORE says. It tells an older copy of main.db from the one that was last in use.
 type storeMark struct {
-	format uint32
-	id     string
+	format   uint32
+	id       string
+	epoch    uint64 // of the last Open; 0: not noted
+	position uint64 // last one given out when the store was closed
+	closed   bool   // closed in order in that epoch, with that position
 }
 
 // The lines of STORE.
 const (
-	markTitle  = "onefold store"
-	markFormat = "format "
-	markID     = "id "
+	markTitle    = "onefold store"
+	markFormat   = "format "
+	markID       = "id "
+	markEpoch    = "epoch "
+	markPosition = "position "
 )
 
 func (m storeMark) text() string {
-	return fmt.Sprintf("%s\n%s%d\n%s%s\n", markTitle, markFormat, m.format, markID, m.id)
+	text := fmt.Sprintf("%s\n%s%d\n%s%s\n", markTitle, markFormat, m.format, markID, m.id)
+	if m.epoch > 0 {
+		text += fmt.Sprintf("%s%d\n", markEpoch, m.epoch)
+	}
+	if m.closed {
+		text += fmt.Sprintf("%s%d\n", markPosition, m.position)
+	}
+	return text
 }
 
 // parseStoreMark reads STORE. Lines that it does not know are of a newer version and are skipped.
@@ -45,15 +58,23 @@ func parseStoreMark(b []byte) (storeMark, error) {
 	}
 	var m storeMark
 	for _, line := range lines[1:] {
-		if v, ok := strings.CutPrefix(line, markFormat); ok {
-			n, err := strconv.ParseUint(v, 10, 32)
-			if err != nil {
-				return storeMark{}, fmt.Errorf("format is %q", v)
-			}
+		name, v, _ := strings.Cut(line, " ")
+		var err error
+		switch name + " " {
+		case markFormat:
+			var n uint64
+			n, err = strconv.ParseUint(v, 10, 32)
 			m.format = uint32(n)
-		}
-		if v, ok := strings.CutPrefix(line, markID); ok {
+		case markID:
 			m.id = v
+		case markEpoch:
+			m.epoch, err = strconv.ParseUint(v, 10, 64)
+		case markPosition:
+			m.position, err = strconv.ParseUint(v, 10, 64)
+			m.closed = true
+		}
+		if err != nil {
+			return storeMark{}, fmt.Errorf("%s is %q", name, v)
 		}
 	}
 	if m.format == 0 || m.id == "" {
@@ -75,6 +96,41 @@ func readStoreMark(dir string) (m storeMark, ok bool, err error) {
 		return m, false, damaged(filepath.Join(dir, storeFile), err)
 	}
 	return m, true, nil
+}
+
+// outdated says why main.db with this head is an older copy than the one that was last in use here, if it is.
+func (m storeMark) outdated(h *head) error {
+	const remedy = "put the newer file back, or restore a whole backup"
+	switch {
+	case h.epoch < m.epoch:
+		return fmt.Errorf("%w: %s is an older copy: it was last opened in epoch %d and the directory in epoch %d; %s",
+			onefold.ErrDamaged, mainFile, h.epoch, m.epoch, remedy)
+	case h.epoch == m.epoch && m.closed && h.position != m.position:
+		return fmt.Errorf("%w: %s is an older copy: its last position is %d and the directory was closed with %d; %s",
+			onefold.ErrDamaged, mainFile, h.position, m.position, remedy)
+	}
+	return nil
+}
+
+// noteEpoch makes STORE say which epoch runs. On a full disk it stays as it is, which is true still, only
+// older: a store must open to be cleaned up.
+func (s *Store) noteEpoch(marked bool) error {
+	err := writeStoreMark(s.dir, storeMark{format: FormatVersion, id: s.info.ID, epoch: s.info.Epoch})
+	if marked && disk.Full(err) {
+		return nil
+	}
+	return err
+}
+
+// noteClose makes STORE say with which position the store was closed in order.
+func (s *Store) noteClose() error {
+	err := writeStoreMark(s.dir, storeMark{
+		format: FormatVersion, id: s.info.ID, epoch: s.info.Epoch, position: s.loadHead().position, closed: true,
+	})
+	if disk.Full(err) {
+		return nil // see noteEpoch
+	}
+	return err
 }
 
 // writeStoreMark makes STORE durable: written aside, synced, and renamed into place.
