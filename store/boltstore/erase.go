@@ -139,13 +139,14 @@ func (o *eraseOp) eraseRecords(g *group) error {
 // eraseRecord leaves a mark in place of a record that still dedupes, and nothing of an expired one. In a segment
 // that is not changed any more the mark is put beside it, until the segment is written anew.
 func (o *eraseOp) eraseRecord(g *group, f *found) error {
-	o.known = true
 	r, active := f.record, g.isActive(f.position)
+	alive, erased := g.store.alive(f.position, f.record.expires, g.now), f.record.flags&recordErased != 0
+	o.known = o.known || alive || !erased // what is erased and has expired is nothing any more
 	switch {
-	case active && !g.store.alive(f.position, r.expires, g.now):
+	case active && !alive:
 		o.expired = f.position
 		return g.b.journal.remove(f.position)
-	case r.flags&recordErased != 0:
+	case erased:
 		return nil
 	}
 	r.form = digestOf(o.canon, o.hash, g.store.hashKey)
