@@ -38,6 +38,7 @@ type eraseOp struct {
 	known   bool     // there was something of the key
 	expired uint64   // position of the expired record that goes; 0: none
 	marks   map[uint64][]byte
+	calmed  []uint64 // see flight
 	refused error
 }
 
@@ -71,7 +72,7 @@ func (o *eraseOp) prepare(g *group) {
 		g.history = append(g.history, s.collectHistory([]*history{h})...)
 	}
 	// Each row that ends changes some pages.
-	g.load.puts += 2 * len(s.rows.withHash(o.hash))
+	g.load.puts += 2*len(s.rows.withHash(o.hash)) + len(s.attention[o.hash])
 }
 
 func (o *eraseOp) apply(g *group) error {
@@ -88,7 +89,11 @@ func (o *eraseOp) erase(g *group) error {
 	if err := o.eraseRows(g); err != nil {
 		return err
 	}
-	if !o.known {
+	var err error
+	if o.calmed, err = g.settleAttention(o.hash, o.canon); err != nil {
+		return err
+	}
+	if !o.known && len(o.calmed) == 0 {
 		o.refused = fmt.Errorf("%w: %v", onefold.ErrNotFound, o.key)
 	}
 	return nil
@@ -99,6 +104,7 @@ func (o *eraseOp) publish(g *group) {
 	for at, mark := range o.marks {
 		g.store.marks.set(at, mark, g.store.clock.Mono())
 	}
+	g.store.attention.leave(o.hash, o.calmed)
 	if o.expired == 0 {
 		return
 	}
