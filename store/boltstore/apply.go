@@ -42,6 +42,7 @@ func (f *flight) prepare(g *group) {
 	if f.claim.replaces != 0 {
 		g.load.puts++
 	}
+	g.load.puts += len(g.store.attention[f.claim.hash])
 }
 
 func (op *commitOp) apply(g *group) error {
@@ -144,6 +145,9 @@ func (f *flight) apply(g *group) error {
 		if err := g.b.journal.remove(old); err != nil {
 			return err
 		}
+	}
+	if err := f.keepAttention(g); err != nil {
+		return err
 	}
 	g.head.longest = max(g.head.longest, x.retain)
 	if x.more != nil {

@@ -56,6 +56,7 @@ type flight struct {
 	elsewhere []uint64 // positions in the journal whose records may be of the same key
 	sealed    *outside // what the segment files say; nil: nothing
 	history   *history
+	calmed    []uint64 // positions of what needed a person and does not any more
 	position  uint64
 
 	// Valid when the op is done.

@@ -38,6 +38,7 @@ type eraseOp struct {
 	known   bool     // there was something of the key
 	expired uint64   // position of the expired record that goes; 0: none
 	marks   map[uint64][]byte
+	calmed  []uint64 // see flight
 	refused error
 }
 
@@ -71,7 +72,7 @@ func (o *eraseOp) prepare(g *group) {
 		g.history = append(g.history, s.collectHistory([]*history{h})...)
 	}
 	// Each row that ends changes some pages.
-	g.load.puts += 2 * len(s.rows.withHash(o.hash))
+	g.load.puts += 2*len(s.rows.withHash(o.hash)) + len(s.attention[o.hash])
 }
 
 func (o *eraseOp) apply(g *group) error {
@@ -88,7 +89,11 @@ func (o *eraseOp) erase(g *group) error {
 	if err := o.eraseRows(g); err != nil {
 		return err
 	}
-	if !o.known {
+	var err error
+	if o.calmed, err = g.settleAttention(o.hash, o.canon); err != nil {
+		return err
+	}
+	if !o.known && len(o.calmed) == 0 {
 		o.refused = fmt.Errorf("%w: %v", onefold.ErrNotFound, o.key)
 	}
 	return nil
@@ -99,6 +104,7 @@ func (o *eraseOp) publish(g *group) {
 	for at, mark := range o.marks {
 		g.store.marks.set(at, mark, g.store.clock.Mono())
 	}
+	g.store.attention.leave(o.hash, o.calmed)
 	if o.expired == 0 {
 		return
 	}
@@ -133,13 +139,14 @@ func (o *eraseOp) eraseRecords(g *group) error {
 // eraseRecord leaves a mark in place of a record that still dedupes, and nothing of an expired one. In a segment
 // that is not changed any more the mark is put beside it, until the segment is written anew.
 func (o *eraseOp) eraseRecord(g *group, f *found) error {
-	o.known = true
 	r, active := f.record, g.isActive(f.position)
+	alive, erased := g.store.alive(f.position, f.record.expires, g.now), f.record.flags&recordErased != 0
+	o.known = o.known || alive || !erased // what is erased and has expired is nothing any more
 	switch {
-	case active && !g.store.alive(f.position, r.expires, g.now):
+	case active && !alive:
 		o.expired = f.position
 		return g.b.journal.remove(f.position)
-	case r.flags&recordErased != 0:
+	case erased:
 		return nil
 	}
 	r.form = digestOf(o.canon, o.hash, g.store.hashKey)

@@ -63,6 +63,9 @@ func (s *Store) Sweep() {
 	}
 }
 
+// KeepUp does the work in the background that is due, at once.
+func (s *Store) KeepUp() { s.keepUpNow() }
+
 // Queued is how many ops wait for the writer.
 func (s *Store) Queued() int {
 	s.queue.mu.Lock()

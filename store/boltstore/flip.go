@@ -58,7 +58,7 @@ func (a *answer) result() error {
 
 func (o *flipOp) weight() load {
 	n := len(o.unmark)
-	return load{entries: 1, bytes: n * digestLen, puts: 2 + n}
+	return load{bytes: n * digestLen, puts: 2 + n}
 }
 
 func (o *flipOp) prepare(g *group) {
@@ -104,7 +104,7 @@ type dropOp struct {
 	piece piece
 }
 
-func (o *dropOp) weight() load         { return load{entries: 1, puts: 2} }
+func (o *dropOp) weight() load         { return load{puts: 2} }
 func (o *dropOp) prepare(*group)       {}
 func (o *dropOp) publish(g *group)     { g.store.pieces.dropped() }
 func (o *dropOp) apply(g *group) error { return g.b.journal.drop(o.piece.first) }

@@ -16,6 +16,7 @@ func (s *Store) loadMemory(b *buckets) error {
 	}{
 		{"row", &b.rows, s.loadWaiting}, {"parked row", &b.parked, s.loadParked},
 		{"history", &b.history, s.loadHistory}, {"mark", &b.erased, s.loadMark},
+		{"record that needs a person", &b.attention, s.loadAttention},
 	} {
 		if f.bucket.raw == nil {
 			continue // not made yet, in a store of format 1

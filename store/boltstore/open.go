@@ -64,7 +64,7 @@ func newStore(dir string, o Options) *Store {
 			claims: map[uint64]*claim{}, active: newPart(), history: map[string]*history{},
 		}
 	}
-	s.rows = newRowQueue(s)
+	s.rows, s.attention = newRowQueue(s), attention{}
 	return s
 }
 

@@ -26,6 +26,7 @@ func (op *commitOp) publish(g *group) {
 			if st.active.enter(f.claim.hash, f.position, f.claim.replaces) {
 				g.store.records.Add(1)
 			}
+			f.publishAttention(g.store.attention)
 			st.drop(f.claim)
 			if f.history != nil {
 				st.forget(f.history)

@@ -23,6 +23,7 @@ func (s *Store) Stats(ctx context.Context) (onefold.Stats, error) {
 		st.Claims += s.stripes[i].claimCount()
 	}
 	s.rows.addStats(&st)
+	st.Attention = s.loadHead().tally[countAttention] + st.Parked
 	info, err := os.Stat(s.path)
 	if err == nil {
 		st.Bytes = info.Size()

@@ -34,19 +34,20 @@ type Store struct {
 	opened   time.Duration // monotonic time of Open
 	base     time.Duration // store clock at Open
 
-	stripes [stripeCount]stripe
-	records atomic.Int64 // entries of the stripes: of records that are not sealed
-	pieces  pieces
-	shelves shelves
-	marks   marks
-	tokens  atomic.Uint64
-	rows    rowQueue
-	snap    snapshot
-	queue   queue
-	changes changes
-	mapping mapping // of the writer
-	largest int     // of Open: bytes of the largest value in the file
-	counts  tally   // of Open: the entries that the survey has counted
+	stripes   [stripeCount]stripe
+	records   atomic.Int64 // entries of the stripes: of records that are not sealed
+	pieces    pieces
+	shelves   shelves
+	marks     marks
+	attention attention
+	tokens    atomic.Uint64
+	rows      rowQueue
+	snap      snapshot
+	queue     queue
+	changes   changes
+	mapping   mapping // of the writer
+	largest   int     // of Open: bytes of the largest value in the file
+	counts    tally   // of Open: the entries that the survey has counted
 
 	headMu sync.Mutex
 	head   head // as in the file

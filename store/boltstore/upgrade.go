@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 
 	bolt "go.etcd.io/bbolt"
-
-	"github.com/onefold-go/onefold"
 )
 
 // upgrade turns a store of format 1 into one of the present format: it adds the bucket of what needs a person,
@@ -28,7 +26,10 @@ func (s *Store) upgrade(tx *bolt.Tx, b *buckets) error {
 	b.countIn(&s.head.tally)
 	err = b.journal.each(func(key, value []byte) error {
 		r, err := parseRecord(value)
-		if err != nil || r.outcome == onefold.Succeeded || r.flags&recordErased != 0 {
+		if err != nil || !needsPerson(value) || r.flags&recordErased != 0 {
+			return err
+		}
+		if err := s.loadAttention(b, key, value); err != nil {
 			return err
 		}
 		return b.attention.add(key, r.append(make([]byte, 0, r.size())))

@@ -79,7 +79,7 @@ func (s *Store) writeGroup(ops []op, sum load) error {
 		for _, o := range ops {
 			o.prepare(g)
 		}
-		if s.options.hooks.beforeWrite != nil && len(ops) > 0 {
+		if s.options.hooks.beforeWrite != nil && sum.entries > 0 {
 			s.options.hooks.beforeWrite()
 		}
 		err = s.commitGroup(g)

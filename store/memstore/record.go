@@ -142,6 +142,7 @@ func (s *Store) Stats(ctx context.Context) (onefold.Stats, error) {
 		}
 		st.Waiting++
 	}
+	st.Attention = uint64(len(s.data.attention)) + st.Parked
 	if s.lastFeed >= 0 {
 		st.LastFeed = max(s.mono()-s.lastFeed, time.Duration(0))
 	}
