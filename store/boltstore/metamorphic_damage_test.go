@@ -213,7 +213,7 @@ type material struct {
 
 // makeMaterial plays a history on two worlds and keeps copies.
 func makeMaterial(t *testing.T, seed uint64) *material {
-	root := t.TempDir()
+	root := memoryDir(t)
 	m := &material{
 		older: filepath.Join(root, "older"), crashed: filepath.Join(root, "crashed"),
 		clean: filepath.Join(root, "clean"), foreign: filepath.Join(root, "foreign"),
@@ -277,7 +277,7 @@ func TestDamagedFilesNeverGrantWhatWasAnswered(t *testing.T) {
 			if c.few && !harm.always && r.IntN(6) > 0 || !c.at(t, n, harm.name) {
 				continue
 			}
-			dir := t.TempDir()
+			dir := memoryDir(t)
 			require.NoError(t, copyFiles(harm.base, dir))
 			require.NoError(t, harm.do(dir), harm.name)
 			if finding := m.is.ask(dir); finding != "" && harm.gap == "" {

@@ -28,7 +28,7 @@ type world struct {
 	written time.Duration
 	gate    gate
 
-	sweeps  bool // the store under test sweeps by itself, all the time
+	sweeps bool // the store under test sweeps by itself, all the time
 
 	failNextWrite, failNextSync atomic.Bool
 
