@@ -274,7 +274,7 @@ func TestDamagedFilesNeverGrantWhatWasAnswered(t *testing.T) {
 		m := makeMaterial(t, *metamorphicSeed)
 		r := rand.New(rand.NewPCG(*metamorphicSeed, 5))
 		for n, harm := range harms(t, m, r) {
-			if c.few && !harm.always && r.IntN(6) > 0 || !c.at(t, n, harm.name) {
+			if c.few && !harm.always && r.IntN(20) > 0 || !c.at(t, n, harm.name) {
 				continue
 			}
 			dir := memoryDir(t)
