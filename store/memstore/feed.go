@@ -106,7 +106,12 @@ func (f *feed) Next(ctx context.Context, max int) ([]onefold.Row, error) {
 func (f *feed) take(limit int) (rows []onefold.Row, delay time.Duration) {
 	s := f.store
 	delay = forever
-	stopped := map[string]bool{} // ordering keys with an earlier row that is out, delayed or holds its key
+	stopped := map[string]bool{} // ordering keys with an earlier row that is delayed or holds its key, or any that is out
+	for _, r := range s.data.rows {
+		if !r.parked && r.hold != 0 {
+			stopped[r.effect.OrderKey] = true // an earlier one may have been parked, and resumed since
+		}
+	}
 	for _, r := range s.data.rows {
 		if len(rows) == limit {
 			break

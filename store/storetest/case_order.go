@@ -23,11 +23,25 @@ func orderCases() []testCase {
 			rule: "Later rows of an ordering key wait while an earlier one is parked with Hold, until a person resumes or discards it."},
 		{name: "parked without hold lets the others go", needs: needOrder, run: parkedLetsGo,
 			rule: "Later rows of an ordering key are handed out while an earlier one is parked without Hold."},
+		{name: "a resumed row waits for a later one that is out", needs: needOrder, run: resumedWaits,
+			rule: "When a person resumes a parked row while a later one of its ordering key is out, it is handed out when that one is settled, and not beside it."},
 		{name: "a row that is given back keeps its place", needs: needOrder, run: keepsPlace,
 			rule: "When a hold ends unsettled the row comes again before later rows of its ordering key."},
 		{name: "order holds with many askers", needs: needOrder, run: orderWithMany,
 			rule: "With several goroutines that ask and settle at once the rows of each ordering key still leave in order, one at a time."},
 	}
+}
+
+func resumedWaits(e *env) {
+	a := key("a")
+	e.done(entry(a, ordered(a, 0, "K"), ordered(a, 1, "K")))
+	f := e.feed()
+	e.settle(onefold.Parked, e.handsOutOne(f, a.EffectID(0)))
+	later := e.handsOutOne(f, a.EffectID(1))
+	e.settle(onefold.Delayed, *e.parked().Row)
+	e.handsOut(f)
+	e.settle(onefold.Sent, later)
+	e.handsOutOne(f, a.EffectID(0))
 }
 
 func oneAtATime(e *env) {
