@@ -50,20 +50,25 @@ func (w *world) next(r *rand.Rand) {
 	m, errM := w.relay.mem.Next(newImpatient(), limit)
 	var ctx context.Context = newImpatient()
 	if len(m) > 0 {
-		patient, cancel := context.WithTimeout(context.Background(), time.Minute)
+		patient, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		ctx = patient
 	}
 	b, errB := w.relay.bolt.Next(ctx, limit)
 	w.tell("at most %d -> %d rows %v", limit, len(m), class(errM))
+	for i := range m {
+		w.tell("%q of %q", m[i].Effect.Payload, m[i].Effect.OrderKey)
+	}
 	if !w.same("Next", class(errM), class(errB)) || !w.same("Next", payloads(m), payloads(b)) {
 		return
 	}
 	for i := range m {
 		w.sameRow("Next", &m[i], &b[i])
-		w.rows = append(w.rows, &bothRows{mem: m[i], bolt: b[i], open: w.open})
-		payload := string(m[i].Effect.Payload)
-		w.touched[payload] = !w.suspect[payload]
+		row := &bothRows{mem: m[i], bolt: b[i], open: w.open}
+		w.rows = append(w.rows, row)
+		if payload := string(m[i].Effect.Payload); !w.suspect[payload] {
+			w.touched[payload] = row
+		}
 	}
 }
 
@@ -110,7 +115,10 @@ func (w *world) settle(r *rand.Rand) {
 			return
 		}
 		mem, bolt, settled = append(mem, m), append(bolt, b), append(settled, row)
-		w.tell("%q %v;", row.mem.Effect.Payload, s.State)
+		w.tell("%q (attempt %d) %v", row.mem.Effect.Payload, row.mem.Attempt, s.State)
+		if !s.At.IsZero() {
+			w.tell("for %v", s.At.Sub(w.clock.Wall()))
+		}
 	}
 	err := w.mem.Settle(context.Background(), mem)
 	w.tell("-> %s", class(err))
@@ -119,10 +127,11 @@ func (w *world) settle(r *rand.Rand) {
 		w.wrote()
 	}
 	for i, row := range settled {
-		// A row that has just been settled and stays is known by both with its attempts; one whose hold had
-		// ended has told nothing.
-		if err == nil && mem[i].State != onefold.Tried {
-			delete(w.touched, string(row.mem.Effect.Payload))
+		// The attempts are written with a settlement by who has the row; that of a former holder may be a repeat
+		// that writes nothing.
+		payload := string(row.mem.Effect.Payload)
+		if err == nil && mem[i].State != onefold.Tried && w.touched[payload] == row {
+			delete(w.touched, payload)
 		}
 	}
 }
@@ -173,8 +182,11 @@ func (w *world) stats(*rand.Rand) {
 	w.must(errM)
 	w.must(errB)
 	w.must(b.Err)
-	w.same("Stats", fmt.Sprint(m.Waiting, " waiting, ", m.Parked, " parked, ", m.Claims, " claims, oldest ", m.OldestWaiting, ", last feed ", m.LastFeed),
-		fmt.Sprint(b.Waiting, " waiting, ", b.Parked, " parked, ", b.Claims, " claims, oldest ", b.OldestWaiting, ", last feed ", b.LastFeed))
+	w.same("Stats", fmt.Sprint(m.Waiting, " waiting, ", m.Parked, " parked, ", m.Claims, " claims, last feed ", m.LastFeed),
+		fmt.Sprint(b.Waiting, " waiting, ", b.Parked, " parked, ", b.Claims, " claims, last feed ", b.LastFeed))
+	if b.OldestWaiting > m.OldestWaiting { // a row that waits for an earlier one may count from when that has left
+		w.disagree("Stats: the oldest row waits for %v in memstore and for %v in boltstore", m.OldestWaiting, b.OldestWaiting)
+	}
 	if b.Records < m.Records || b.Exact && b.Records != m.Records {
 		w.disagree("Stats: memstore has %d records and boltstore %d, exact %v", m.Records, b.Records, b.Exact)
 	}

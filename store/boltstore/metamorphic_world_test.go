@@ -50,7 +50,7 @@ type world struct {
 	effects  int
 	relay    *bothFeeds
 	rows     []*bothRows
-	touched  map[string]bool // payloads of rows handed out since their last settlement
+	touched  map[string]*bothRows // rows whose attempts may not be written: handed out, and not settled since
 
 	released map[onefold.Key]bool // keys whose last failures may not be written yet
 	unsure   map[onefold.Key]bool // keys of which a crash may have forgotten failures
@@ -71,7 +71,7 @@ func newWorld(root string, seed uint64) *world {
 	r := rand.New(rand.NewPCG(seed, 3))
 	w := &world{
 		root: root, clock: storetest.NewClock(), tokens: map[onefold.Key]uint64{},
-		versions: map[cell][]bothVersions{}, used: map[cell]map[uint64]string{}, touched: map[string]bool{},
+		versions: map[cell][]bothVersions{}, used: map[cell]map[uint64]string{}, touched: map[string]*bothRows{},
 		released: map[onefold.Key]bool{}, unsure: map[onefold.Key]bool{}, guessed: map[string]bool{},
 		fewer: map[string]int{}, suspect: map[string]bool{},
 	}
@@ -298,8 +298,8 @@ func (w *world) crashWith(cut func()) {
 		w.unsure[k] = true
 	}
 	clear(w.released)
-	for payload, unwritten := range w.touched {
-		w.guessed[payload] = w.guessed[payload] || unwritten
+	for payload := range w.touched {
+		w.guessed[payload] = true
 	}
 	clear(w.touched)
 	w.reopened(false)
