@@ -91,5 +91,8 @@ func (s *Store) LiveClaims() int {
 	return n
 }
 
+// StoreClock is the store clock, which decides retention.
+func (s *Store) StoreClock() time.Duration { return s.now() }
+
 // Summed returns a value with its checksum.
 func Summed(key, value []byte) []byte { return summed(key, value) }

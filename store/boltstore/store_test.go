@@ -128,7 +128,7 @@ func TestConformanceWhileSegmentsComeAndGo(t *testing.T) {
 		return i
 	}
 	t.Run("", func(t *testing.T) { storetest.Run(t, h) }) // ends when all its parallel parts have ended
-	for _, what := range []string{"seal", "drop", "merge", "expire", "rewrite"} {
+	for _, what := range []string{"seal", "drop", "merge", "expire"} {
 		assert.NotZero(t, seen.count(what), what)
 	}
 }
