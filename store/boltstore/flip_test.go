@@ -14,15 +14,21 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	bolt "go.etcd.io/bbolt"
 
 	"github.com/onefold-go/onefold"
 )
+
+// fullOptions make the journal of a few records have several pieces.
+func fullOptions() *Options {
+	return &Options{Clock: goldenClock(), MmapBytes: 32 << 10, hooks: hooks{pieceRecords: 15}}
+}
 
 // makeFull makes a closed store with values of all kinds, in buckets that are a page and in such that are a tree.
 func makeFull(t *testing.T, dir string) {
 	t.Helper()
 	makeGolden(t, dir)
-	s := opened(t, dir, &Options{Clock: goldenClock(), MmapBytes: 32 << 10})
+	s := opened(t, dir, fullOptions())
 	batch := make([]*onefold.Commit, 0, 60)
 	for i := range cap(batch) {
 		e := entryOf(fmt.Sprint(i), messageOf(fmt.Sprint(i)))
@@ -70,13 +76,12 @@ func answers(t *testing.T, s *Store) string {
 // copied is a store whose main file is damaged.
 type copied struct {
 	mark, file []byte
-	options    *Options
 	want       string // answers of the whole store
 }
 
 func newCopied(t *testing.T) *copied {
 	t.Helper()
-	c := &copied{options: &Options{Clock: goldenClock(), MmapBytes: 32 << 10}}
+	c := &copied{}
 	dir := t.TempDir()
 	makeFull(t, dir)
 	var err error
@@ -97,7 +102,7 @@ func (c *copied) open(t *testing.T) (string, error) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, storeFile), c.mark, 0o600))
 	require.NoError(t, os.WriteFile(mainPath(dir), c.file, 0o600))
-	s, err := Open(dir, c.options)
+	s, err := Open(dir, fullOptions())
 	if err != nil {
 		return "", err
 	}
@@ -126,7 +131,10 @@ func TestAFlippedBitIsNamedOrChangesNoAnswer(t *testing.T) {
 	// The survey is fast, so it gets to see many flips; what it lets pass is opened as a store.
 	var passed []int
 	refused := 0
-	for at := 0; at < len(c.file); at += 1 + random.IntN(3) {
+	for at := range c.file {
+		if c.file[at] == 0 && random.IntN(3) > 0 {
+			continue // mostly what is left free in pages
+		}
 		bit := random.IntN(8)
 		c.file[at] ^= 1 << bit
 		if err := c.survey(); err != nil {
@@ -216,4 +224,37 @@ func TestDamageNamesBucketAndKeyAndNoMore(t *testing.T) {
 	assert.ErrorContains(t, err, `bucket "seg", key 00000000000000`)
 	assert.ErrorContains(t, err, "checksum")
 	assert.NotContains(t, err.Error(), "esult")
+}
+
+func TestAPieceOfTheJournalUnderAnotherNameIsDamage(t *testing.T) {
+	c := newCopied(t)
+	path := filepath.Join(t.TempDir(), mainFile)
+	require.NoError(t, os.WriteFile(path, c.file, 0o600))
+	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true})
+	require.NoError(t, err)
+	var page int
+	require.NoError(t, db.View(func(tx *bolt.Tx) error {
+		page = int(tx.Bucket(rootName).Bucket(segName).Root()) * os.Getpagesize()
+		return nil
+	}))
+	require.NoError(t, db.Close())
+	require.Positive(t, page)
+	pieces, refused := int(native.Uint16(c.file[page+10:])), 0
+	require.Greater(t, pieces, 3)
+	for i := range pieces {
+		element := page + pageHeadLen + i*leafElementLen
+		name := element + int(native.Uint32(c.file[element+4:]))
+		for bit := range 64 {
+			c.file[name+bit/8] ^= 1 << (bit % 8)
+			said, err := c.open(t)
+			if err != nil {
+				require.ErrorIs(t, err, onefold.ErrDamaged)
+				refused++
+			} else {
+				require.Equal(t, c.want, said, "piece %d, bit %d", i, bit)
+			}
+			c.file[name+bit/8] ^= 1 << (bit % 8)
+		}
+	}
+	assert.Positive(t, refused)
 }
