@@ -98,8 +98,7 @@ func newCopied(t *testing.T) *copied {
 // open returns what a store with these files answers, or why it does not open.
 func (c *copied) open(t *testing.T) (string, error) {
 	t.Helper()
-	dir, err := os.MkdirTemp(t.TempDir(), "")
-	require.NoError(t, err)
+	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, storeFile), c.mark, 0o600))
 	require.NoError(t, os.WriteFile(mainPath(dir), c.file, 0o600))
 	s, err := Open(dir, fullOptions())
