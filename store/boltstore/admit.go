@@ -53,24 +53,47 @@ func (s *Store) openFile(deadline time.Time) (*bolt.DB, error) {
 
 // admit opens and locks the main file and judges it. The lock stays with the file that is returned.
 func (s *Store) admit(name string, flag int, mode os.FileMode, deadline time.Time) (*os.File, error) {
-	file, err := os.OpenFile(name, flag, mode)
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", s.dir, err)
-	}
-	locked, err := lockFile(file, deadline)
-	switch {
-	case err != nil:
-		err = fmt.Errorf("lock %s: %w", name, err)
-	case !locked:
-		err = inUse(s.dir, s.options.LockWait)
-	default:
-		err = s.judge(file)
-	}
-	if err != nil {
+	for {
+		file, err := os.OpenFile(name, flag, mode)
+		if err != nil {
+			return nil, fmt.Errorf("open %s: %w", s.dir, err)
+		}
+		locked, err := lockFile(file, deadline)
+		again := false
+		switch {
+		case err != nil:
+			err = fmt.Errorf("lock %s: %w", name, err)
+		case !locked:
+			err = inUse(s.dir, s.options.LockWait)
+		case replaced(file, name) != nil:
+			again = true // while this waited for the lock; nobody will look at this file any more
+		default:
+			err = s.judge(file)
+		}
+		if err == nil && !again {
+			return file, nil
+		}
 		_ = file.Close()
-		return nil, err
+		if err != nil {
+			return nil, err
+		}
 	}
-	return file, nil
+}
+
+// replaced says that the path does not lead to the open file any more, if that is so.
+func replaced(file *os.File, path string) error {
+	mine, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	there, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(mine, there) {
+		return fmt.Errorf("another file was put in place of %s", path)
+	}
+	return nil
 }
 
 // judge decides whether the main file may be used. It reads all of it and writes nothing, except that a

@@ -96,3 +96,6 @@ func (s *Store) StoreClock() time.Duration { return s.now() }
 
 // Summed returns a value with its checksum.
 func Summed(key, value []byte) []byte { return summed(key, value) }
+
+// LookAfterFile does what each sweep begins with.
+func (s *Store) LookAfterFile() { s.lookAfterFile() }
