@@ -16,6 +16,7 @@ func (op *commitOp) weight() load { return op.load }
 func (op *commitOp) prepare(g *group) {
 	for i := range op.flights {
 		f := &op.flights[i]
+		f.elsewhere = f.elsewhere[:0] // the op may have been put off
 		if f.claim == nil {
 			continue
 		}
@@ -44,11 +45,17 @@ func (op *commitOp) prepare(g *group) {
 func (op *commitOp) apply(g *group) error {
 	for i := range op.flights {
 		f := &op.flights[i]
+		if f.again() {
+			continue
+		}
 		if err := f.look(g); err != nil {
 			return err
 		}
 		if f.err != nil || f.existing != nil {
 			continue
+		}
+		if err := f.join(g); err != nil {
+			return err
 		}
 		if err := f.apply(g); err != nil {
 			return err

@@ -1,0 +1,3 @@
+package boltstore
+
+func (s *Store) judgeRoom(*group, error) {}
