@@ -61,6 +61,9 @@ func (s *Store) decide(st *stripe, hash uint64, canon []byte, r *onefold.Request
 		}
 		replaces = found.position
 	}
+	if err := s.freshKey(); err != nil {
+		return onefold.Grant{}, err
+	}
 	token, err := s.nextToken()
 	if err != nil {
 		return onefold.Grant{}, err

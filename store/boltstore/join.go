@@ -113,15 +113,15 @@ type joined struct {
 	nodes int // pages that were read to be changed
 }
 
-// failedJoin ends a try of a group: it is to be tried again without the flight.
-type failedJoin struct {
+// joinError ends a try of a group: it is to be tried again without the flight.
+type joinError struct {
 	flight *flight
 	err    error // for the caller
 }
 
-func (f *failedJoin) Error() string { return "a join has failed: " + f.err.Error() }
+func (f *joinError) Error() string { return "a join has failed: " + f.err.Error() }
 
-// join runs the joins of an entry. Its error is a *failedJoin.
+// join runs the joins of an entry. Its error is a *joinError.
 func (f *flight) join(g *group) error {
 	if f.encoded.more == nil || len(f.encoded.more.joins) == 0 {
 		return nil
@@ -139,7 +139,7 @@ func (f *flight) join(g *group) error {
 			err = g.intact()
 		}
 		if err != nil {
-			return &failedJoin{f, refusedBy(i, f.claim, err)}
+			return &joinError{f, refusedBy(i, f.claim, err)}
 		}
 	}
 	return nil

@@ -27,7 +27,7 @@ func (g *group) sort() {
 func (s *Store) tryUntilJoined(g *group) (id int, err error) {
 	for {
 		id, err = s.transact(g)
-		var failed *failedJoin
+		var failed *joinError
 		if !errors.As(err, &failed) {
 			return id, err
 		}
@@ -37,7 +37,7 @@ func (s *Store) tryUntilJoined(g *group) (id int, err error) {
 
 // deny leaves the entry whose join has failed out of the next try. After some failures the ops behind it come
 // into groups of their own, so that a group is not tried as often as it has entries.
-func (g *group) deny(failed *failedJoin) {
+func (g *group) deny(failed *joinError) {
 	failed.flight.encoded.more.denied = failed.err
 	if g.failures++; g.failures < maxJoinFailures {
 		return

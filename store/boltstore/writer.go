@@ -10,8 +10,12 @@ import (
 	"github.com/onefold-go/onefold"
 )
 
-// sweepEvery is the time between two rounds of collecting what has expired.
-const sweepEvery = 5 * time.Second
+// The times between two rounds of collecting what has expired, and between two looks at limits and at the room on
+// the disk.
+const (
+	sweepEvery = 5 * time.Second
+	probeEvery = time.Second
+)
 
 // write is the writer: the one goroutine that changes the file. It ends when the queue is closed and
 // empty.
@@ -19,12 +23,19 @@ func (s *Store) write() {
 	defer close(s.written)
 	sweep := sweeper{ticker: time.NewTicker(s.options.hooks.sweepEvery)}
 	defer sweep.ticker.Stop()
+	room := time.NewTicker(s.options.hooks.probeEvery)
+	defer room.Stop()
 	lag := time.NewTimer(s.options.FailureLag)
 	defer lag.Stop()
 	lagging := false // lag runs for changes that no group has taken yet
 	overdue := false // it has run out
 	var ops []op
 	for {
+		select {
+		case <-room.C:
+			s.probe() // also while the writer is busy
+		default:
+		}
 		var sum load
 		ops, sum = s.queue.take(ops[:0], s.options.MaxGroupEntries, s.options.MaxGroupBytes)
 		if sweep.look(s) {
@@ -53,6 +64,8 @@ func (s *Store) write() {
 			overdue = !s.changes.empty()
 		case <-sweep.ticker.C:
 			sweep.begin(s)
+		case <-room.C:
+			s.probe()
 		}
 	}
 }
@@ -92,7 +105,7 @@ func (s *Store) writeGroup(ops []op, sum load) error {
 			g.ops = s.writeFreeing(g.ops)
 		}
 	}
-	s.judgeRoom(g, err)
+	s.lookAtRoom(g, err)
 	for _, o := range g.ops {
 		o.finish(err)
 	}
