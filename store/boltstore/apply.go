@@ -3,6 +3,7 @@ package boltstore
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/onefold-go/onefold"
@@ -16,37 +17,40 @@ func (op *commitOp) weight() load { return op.load }
 func (op *commitOp) prepare(g *group) {
 	for i := range op.flights {
 		f := &op.flights[i]
-		f.elsewhere = f.elsewhere[:0] // the op may have been put off
+		f.sealed, f.unread, f.elsewhere = nil, nil, f.elsewhere[:0] // the op may have been put off
 		if f.claim == nil {
 			continue
 		}
-		st := g.store.stripe(f.claim.hash)
-		st.mu.Lock()
-		if first, more := st.positions(f.claim.hash); first != 0 {
-			for _, p := range append([]uint64{first}, more...) {
-				if p != f.claim.replaces {
-					f.elsewhere = append(f.elsewhere, p)
-				}
-			}
-		}
-		if len(st.history) > 0 {
-			f.history = st.history[g.store.historyName(f.encoded.canon, f.claim.hash)]
-		}
-		if f.history != nil {
-			g.load.puts++
-		}
-		if f.claim.replaces != 0 {
-			g.load.puts++
-		}
-		st.mu.Unlock()
+		f.prepare(g)
 	}
+}
+
+func (f *flight) prepare(g *group) {
+	if g.store.shelves.present.Load().mayHave(f.claim.hash) {
+		// Seldom, and then mostly a filter that errs. A file that cannot be read fails this entry alone.
+		f.sealed, f.unread = g.store.findSealed(f.claim.hash, f.encoded.canon)
+	}
+	st := g.store.stripe(f.claim.hash)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	f.elsewhere = slices.DeleteFunc(st.candidates(f.elsewhere[:0], f.claim.hash), func(p uint64) bool { return p == f.claim.replaces })
+	if len(st.history) > 0 {
+		f.history = st.history[g.store.historyName(f.encoded.canon, f.claim.hash)]
+	}
+	if f.history != nil {
+		g.load.puts++
+	}
+	if f.claim.replaces != 0 {
+		g.load.puts++
+	}
+	g.load.puts += len(g.store.attention[f.claim.hash])
 }
 
 func (op *commitOp) apply(g *group) error {
 	for i := range op.flights {
 		f := &op.flights[i]
 		if f.again() {
-			continue
+			continue // refused before
 		}
 		if err := f.look(g); err != nil {
 			return err
@@ -67,19 +71,26 @@ func (op *commitOp) apply(g *group) error {
 // look decides whether the entry may be written: its key must have no outcome, whatever the claim says,
 // and what it has read must be as it was.
 func (f *flight) look(g *group) error {
+	var other found
+	if f.sealed != nil {
+		other = f.sealed.found
+	}
 	if len(f.elsewhere) > 0 {
-		found, err := findIn(&g.b, f.elsewhere[0], f.elsewhere[1:], f.claim.hash, f.encoded.canon, g.store.hashKey)
+		newer, err := g.store.findIn(&g.b, f.elsewhere, f.claim.hash, f.encoded.canon)
 		if err != nil {
 			return err
 		}
-		if found.position != 0 && g.store.alive(found.position, found.record.expires, g.now) {
-			if found.record.token == f.claim.public.Token {
-				f.existing = found.record.public(f.claim.public.Key)
-			} else {
-				f.err = fmt.Errorf("%w: %v has an outcome", onefold.ErrLost, f.claim.public.Key)
-			}
-			return nil
+		if newer.position != 0 {
+			other = newer
 		}
+	}
+	if other.position != 0 && g.store.alive(other.position, other.record.expires, g.now) {
+		if other.record.token == f.claim.public.Token {
+			f.existing = other.record.public(f.claim.public.Key)
+		} else {
+			f.err = fmt.Errorf("%w: %v has an outcome", onefold.ErrLost, f.claim.public.Key)
+		}
+		return nil
 	}
 	if f.encoded.more == nil {
 		return nil
@@ -101,9 +112,9 @@ func (f *flight) look(g *group) error {
 
 // value returns a value of state as earlier entries of the group have left it; an expired one is absent.
 func (g *group) value(key []byte) (value, error) {
-	stored := g.b.state.Get(key)
-	if stored == nil {
-		return value{}, nil
+	stored, err := g.b.state.get(key)
+	if stored == nil || err != nil {
+		return value{}, err
 	}
 	v, err := parseValue(stored)
 	if err != nil {
@@ -130,14 +141,17 @@ func (f *flight) apply(g *group) error {
 	}
 	f.position = g.next()
 	stampRecord(x.record, g.wall.UnixNano(), later(g.now, x.retain))
-	if err := g.b.segment.Put(position(f.position), x.record); err != nil {
+	if err := g.addRecord(f.position, x.record); err != nil {
 		return err
 	}
-	if old := f.claim.replaces; old != 0 {
+	if old := f.claim.replaces; old != 0 && g.isActive(old) {
 		// The expired record of the key goes, or it would keep the bytes of the key and its result.
-		if err := g.b.segment.Delete(position(old)); err != nil {
+		if err := g.b.journal.remove(old); err != nil {
 			return err
 		}
+	}
+	if err := f.keepAttention(g); err != nil {
+		return err
 	}
 	g.head.longest = max(g.head.longest, x.retain)
 	if x.more != nil {
@@ -148,36 +162,40 @@ func (f *flight) apply(g *group) error {
 		}
 	}
 	if f.history != nil {
-		return g.b.history.Delete([]byte(f.history.form))
+		return g.b.history.remove([]byte(f.history.form))
 	}
 	return nil
 }
 
 // writeState writes or deletes a value. Its version is a journal position, so none is ever used twice.
 func (g *group) writeState(w *stateWrite) error {
-	if old := g.b.state.Get(w.key); old != nil {
+	old, err := g.b.state.get(w.key)
+	if err != nil {
+		return err
+	}
+	if old != nil {
 		v, err := parseValue(old)
 		if err != nil {
 			return unreadable(err, "state")
 		}
 		if v.expires != 0 {
-			if err := g.b.expiry.Delete(expiryKey(v.expires, w.key)); err != nil {
+			if err := g.b.expiry.remove(expiryKey(v.expires, w.key)); err != nil {
 				return err
 			}
 		}
 	}
 	if w.value == nil {
-		return g.b.state.Delete(w.key)
+		return g.b.state.remove(w.key)
 	}
 	var expires time.Duration
 	if w.retain > 0 {
 		expires = later(g.now, w.retain)
-		if err := g.b.expiry.Put(expiryKey(expires, w.key), []byte{valueV1}); err != nil {
+		if err := g.b.expiry.put(expiryKey(expires, w.key), []byte{valueV2}); err != nil {
 			return err
 		}
 	}
 	stampValue(w.value, g.next(), expires)
-	return g.b.state.Put(w.key, w.value)
+	return g.b.state.put(w.key, w.value)
 }
 
 // applyRow writes one effect. A timer takes the place of the unsent row of the same ID.
@@ -192,11 +210,11 @@ func (f *flight) applyRow(g *group, w *rowWrite) error {
 	}
 	p := g.next()
 	stampRow(w.value, g.now, g.wall.UnixNano(), f.position)
-	if err := g.b.rows.Put(position(p), w.value); err != nil {
+	if err := g.b.rows.add(position(p), w.value); err != nil {
 		return err
 	}
 	if w.timer != nil {
-		if err := g.b.timers.Put(w.timer, position(p)); err != nil {
+		if err := g.b.timers.put(w.timer, timerValue(p)); err != nil {
 			return err
 		}
 	}
@@ -205,7 +223,7 @@ func (f *flight) applyRow(g *group, w *rowWrite) error {
 		return err
 	}
 	r := newRef(p, f.claim.hash, &s)
-	r.value, r.size = w.value, len(w.value)
+	r.value, r.size = w.value, len(w.value)+sumLen
 	f.encoded.more.refs = append(f.encoded.more.refs, r)
 	if w.timer != nil {
 		// A later entry of the group may replace it again; it would look for it among the planned rows.
@@ -217,15 +235,15 @@ func (f *flight) applyRow(g *group, w *rowWrite) error {
 // endTimer removes the unsent row of a timer, if there is one. An entry that points to no row of this timer
 // has nothing to remove: it is dropped, since the new row, if there is one, takes its place.
 func (g *group) endTimer(timer []byte) error {
-	stored := g.b.timers.Get(timer)
-	if stored == nil {
-		return nil
+	stored, err := g.b.timers.get(timer)
+	if stored == nil || err != nil {
+		return err
 	}
 	var p *planned
-	if at, err := parsePosition(stored); err == nil {
+	if at, err := parseTimerValue(stored); err == nil {
 		p = g.row(at)
 	}
-	if err := g.b.timers.Delete(timer); err != nil {
+	if err := g.b.timers.remove(timer); err != nil {
 		return err
 	}
 	if p == nil || p.gone || p.ref.timer == "" || !bytes.Equal(timerKey(p.ref.timer), timer) {

@@ -35,16 +35,16 @@
 //     still be settled. Until there is room no fresh key is taken, so that no handler runs in vain.
 //   - After a write of which nobody knows whether it is on the disk, the store stops: every call gets
 //     [onefold.ErrDamaged], and the next Open reads the file from the disk. Close does not take that back.
-//   - A damaged file is found page by page at Open, before bbolt sees it. What remains is said at guarded, in
-//     guard.go: a disk that fails while it is written to.
+//   - A damaged file is found page by page at Open, before bbolt sees it. What remains is said at
+//     internal/guard: a disk that fails while it is written to.
 //   - Retention is counted while the store is open, by the monotonic clock; setting the wall clock changes
 //     nothing but appointments.
 //
 // # Limits
 //
 // One process; a second Open waits for Options.LockWait and gets [onefold.ErrInUse]. One feed at a time. Memory
-// holds an index of all records and a reference to each waiting row. A scan of [onefold.WhatAttention] is not supported
-// in this version. The file does not shrink. A network file system is no place for a store; see docs/operations.md.
+// holds an index of the records that are not sealed and a reference to each waiting row. The main file does not
+// shrink. A network file system is no place for a store; see docs/operations.md.
 //
 // # Reading the source
 //

@@ -18,6 +18,9 @@ type Hooks struct {
 	MaxFile      int
 	ProbeEvery   time.Duration
 	SweepEvery   time.Duration
+	PieceRecords int
+	TierFactor   int
+	EraseLag     time.Duration
 }
 
 // WithHooks returns o with hooks.
@@ -25,6 +28,7 @@ func WithHooks(o Options, h Hooks) *Options {
 	o.hooks = hooks{
 		hashBits: h.HashBits, beforeWrite: h.BeforeWrite, beforeCommit: h.BeforeCommit, afterCommit: h.AfterCommit, rowBudget: h.RowBudget,
 		sweepEvery: h.SweepEvery, probeEvery: h.ProbeEvery, maxFile: &atomic.Int64{},
+		pieceRecords: h.PieceRecords, tierFactor: h.TierFactor, eraseLag: h.EraseLag,
 	}
 	o.hooks.maxFile.Store(int64(h.MaxFile))
 	return &o
@@ -50,6 +54,7 @@ func (s *Store) Crash() error {
 	s.changes.mu.Unlock()
 	s.queue.close()
 	<-s.written
+	<-s.kept
 	return s.closeFile()
 }
 
@@ -63,6 +68,9 @@ func (s *Store) Sweep() {
 		}
 	}
 }
+
+// KeepUp does the work in the background that is due, at once.
+func (s *Store) KeepUp() { s.keepUpNow() }
 
 // Queued is how many ops wait for the writer.
 func (s *Store) Queued() int {
@@ -89,3 +97,9 @@ func (s *Store) LiveClaims() int {
 	}
 	return n
 }
+
+// StoreClock is the store clock, which decides retention.
+func (s *Store) StoreClock() time.Duration { return s.now() }
+
+// Summed returns a value with its checksum.
+func Summed(key, value []byte) []byte { return summed(key, value) }

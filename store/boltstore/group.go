@@ -19,6 +19,7 @@ type group struct {
 	wall    time.Time
 	changed []*history
 	history []historyWrite
+	active  *run // the active segment with what the group adds; nil: nothing yet
 
 	// rows are the planned states of rows that ops of this group have touched. They become true when the
 	// group is durable; a failed group just drops them.
@@ -82,14 +83,17 @@ func (g *group) plan(r *rowRef) *planned {
 // begin makes the group ready for a try: what an earlier try has planned is forgotten.
 func (g *group) begin(tx *bolt.Tx) (err error) {
 	g.tx, g.head, g.rows, g.joined = tx, g.store.loadHead(), nil, joined{}
+	g.active = nil
 	g.head.clock = g.now
-	g.b, err = bucketsOf(tx)
+	if g.b, err = bucketsOf(tx); err == nil {
+		g.b.countIn(&g.head.tally)
+	}
 	return err
 }
 
 // apply runs all ops in the transaction.
 func (g *group) apply() error {
-	if err := applyHistory(g.b.history, g.history); err != nil {
+	if err := applyHistory(&g.b.history, g.history); err != nil {
 		return err
 	}
 	for i, o := range g.ops {
@@ -101,11 +105,14 @@ func (g *group) apply() error {
 			return err
 		}
 	}
-	return g.b.meta.Put(metaHead, g.head.encode())
+	return putHead(g.b.meta, &g.head)
 }
 
 // publish makes the group visible: new rows, then records, then what became of older rows.
 func (g *group) publish() {
+	if g.active != nil {
+		g.store.pieces.grow(*g.active, g.now)
+	}
 	for _, o := range g.ops {
 		o.publish(g)
 	}

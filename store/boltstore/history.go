@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/onefold-go/onefold"
 )
 
@@ -83,11 +81,21 @@ func (s *Store) historyName(canon []byte, hash uint64) string {
 	return string(f.append(make([]byte, 0, f.size())))
 }
 
+// historyOf is what is known of the attempts before that of c: an attempt that asks for its claim again must
+// not take its own start for one that was cut short.
 func (s *Store) historyOf(st *stripe, c *claim, canon []byte) onefold.History {
-	if h := st.history[s.historyName(canon, c.hash)]; h != nil {
-		return h.public()
+	h := st.history[s.historyName(canon, c.hash)]
+	if h == nil {
+		return onefold.History{}
 	}
-	return onefold.History{}
+	earlier := *h
+	if c.started && earlier.starts > 0 {
+		earlier.starts--
+	}
+	if earlier.starts == 0 && earlier.failures == 0 {
+		return onefold.History{}
+	}
+	return earlier.public()
 }
 
 // remember returns the history of c's key to change it. The lock of st is held.
@@ -199,7 +207,7 @@ func (s *Store) collectHistory(list []*history) []historyWrite {
 		h.due = false
 		w := historyWrite{key: []byte(h.form)}
 		if now := st.history[h.form]; now != nil {
-			w.value = now.append(nil)
+			w.value = now.append(make([]byte, 0, attemptsHead+len(now.reason)+sumLen))
 		}
 		st.mu.Unlock()
 		writes = append(writes, w)
@@ -207,13 +215,13 @@ func (s *Store) collectHistory(list []*history) []historyWrite {
 	return writes
 }
 
-func applyHistory(b *bolt.Bucket, writes []historyWrite) error {
+func applyHistory(b *bucket, writes []historyWrite) error {
 	for _, w := range writes {
 		var err error
 		if w.value == nil {
-			err = b.Delete(w.key)
+			err = b.remove(w.key)
 		} else {
-			err = b.Put(w.key, w.value)
+			err = b.put(w.key, w.value)
 		}
 		if err != nil {
 			return err

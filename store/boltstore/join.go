@@ -9,6 +9,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/boltstore/internal/guard"
 )
 
 // Tx makes fn part of the commit of fx: what it writes through tx becomes durable with the entry of the run, or
@@ -155,14 +156,25 @@ func (g *group) nodes() int {
 // more. bbolt gives the same ones again as long as they are there.
 func (g *group) intact() error {
 	var now buckets
-	err := guarded("look after a join", func() (err error) {
+	err := guard.Run("look after a join", func() (err error) {
 		now, err = bucketsOf(g.tx)
 		return err
 	})
-	if err == nil && now == g.b {
+	if err == nil && now.same(&g.b) {
 		return nil
 	}
 	return fmt.Errorf("it has damaged bucket %q, which is the store's; keep to buckets of your own", rootName)
+}
+
+// same reports whether b and o are the same buckets of one transaction.
+func (b *buckets) same(o *buckets) bool {
+	all, others := b.all(), o.all()
+	for i := range all {
+		if all[i].raw != others[i].raw {
+			return false
+		}
+	}
+	return b.meta == o.meta
 }
 
 // refusedBy is the error of an entry whose join has failed.

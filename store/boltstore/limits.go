@@ -56,6 +56,14 @@ func (o *Options) limits() limits {
 // usage reads the numbers. It is for the writer, once a group: who begins looks at what came of it.
 func (s *Store) usage() usage {
 	u := usage{bytes: s.bytesInUse(), records: int(max(s.records.Load(), 0))}
+	files := s.shelves.present.Load()
+	u.records += int(files.records())
+	for _, f := range files.segments {
+		u.bytes += f.bytes
+	}
+	for _, x := range files.indexes {
+		u.bytes += x.bytes
+	}
 	q := &s.rows
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -66,8 +74,7 @@ func (s *Store) usage() usage {
 	return u
 }
 
-// bytesInUse is what the files of the store hold. What is free in the main file does not count: it is used before
-// the file grows.
+// bytesInUse is what the main file holds. What is free in it does not count: it is used before the file grows.
 func (s *Store) bytesInUse() int64 {
 	pages := s.db.Stats()
 	return s.snap.size.Load() - int64(pages.FreePageN+pages.PendingPageN)*s.mapping.pageSize

@@ -12,10 +12,7 @@ import (
 func (s *Store) lookup(k onefold.Key) (*onefold.Record, uint64, error) {
 	canon := k.Append(nil)
 	hash := s.hash(canon)
-	st := s.stripe(hash)
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	found, err := s.find(st, hash, canon)
+	found, err := s.outcome(hash, canon)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -25,6 +22,23 @@ func (s *Store) lookup(k onefold.Key) (*onefold.Record, uint64, error) {
 	r := found.record.public(k)
 	r.Unsettled = s.rows.unsettled(found.position)
 	return r, found.position, nil
+}
+
+// outcome looks for the outcome of a key.
+func (s *Store) outcome(hash uint64, canon []byte) (f found, err error) {
+	st := s.stripe(hash)
+	var out *outside
+	for ok := false; ; {
+		st.mu.Lock()
+		f, ok, err = s.find(st, hash, canon, out)
+		st.mu.Unlock()
+		if ok || err != nil {
+			return f, err
+		}
+		if out, err = s.findSealed(hash, canon); err != nil {
+			return f, err
+		}
+	}
 }
 
 // Lookup implements [onefold.Store].
@@ -76,11 +90,10 @@ func (s *Store) Read(ctx context.Context, table, key string) (onefold.Value, err
 	bucketKey, now := stateKey(table, key), s.now()
 	var v value
 	err := s.snap.read(func(b *buckets) error {
-		stored := b.state.Get(bucketKey)
-		if stored == nil {
-			return nil
+		stored, err := b.state.get(bucketKey)
+		if stored == nil || err != nil {
+			return err
 		}
-		var err error
 		if v, err = parseValue(stored); err != nil {
 			return unreadable(err, "state %q/%q", table, key)
 		}

@@ -15,6 +15,7 @@ const (
 	DefaultFailureLag      = time.Second
 	DefaultMaxGroupEntries = 4096
 	DefaultMaxGroupBytes   = 8 << 20
+	DefaultSegmentRecords  = 500_000
 )
 
 // DefaultMaxBytes is Options.MaxBytes where it is 0: no limit where addresses have 64 bits, and 512 MiB where they have
@@ -62,6 +63,14 @@ type Options struct {
 	// MaxRecords. Zero: nothing is checked.
 	Expect Expectation
 
+	// SegmentRecords is how many records the growing segment holds, for which memory holds an index of about 43
+	// bytes a record. When it is full, or older than a sixteenth of the longest retention, it is written to a file
+	// of its own in the background, which ends when all its records have expired. 0: DefaultSegmentRecords.
+	SegmentRecords int
+
+	// Observer is told of the work in the background: its Upkeep. nil: nobody is.
+	Observer *onefold.Observer
+
 	hooks hooks // tests only
 }
 
@@ -75,6 +84,9 @@ type hooks struct {
 	maxFile      *atomic.Int64 // > 0: bytes that the main file may have, as on a full disk
 	sweepEvery   time.Duration
 	probeEvery   time.Duration
+	pieceRecords int           // > 0: records of a piece of the journal
+	tierFactor   int           // > 0: indexes merged into one
+	eraseLag     time.Duration // > 0: how long marks wait before their segment is written anew
 }
 
 // checked returns o with defaults filled in, or what is wrong with it.
@@ -88,7 +100,7 @@ func (o *Options) checked() (Options, error) {
 		value int64
 	}{
 		{"MaxEntry", int64(c.MaxEntry)}, {"FailureLag", int64(c.FailureLag)}, {"MaxGroupEntries", int64(c.MaxGroupEntries)},
-		{"MaxGroupBytes", int64(c.MaxGroupBytes)}, {"MmapBytes", int64(c.MmapBytes)},
+		{"MaxGroupBytes", int64(c.MaxGroupBytes)}, {"MmapBytes", int64(c.MmapBytes)}, {"SegmentRecords", int64(c.SegmentRecords)},
 		{"MaxBytes", c.MaxBytes}, {"MaxRecords", int64(c.MaxRecords)}, {"MaxWaiting", int64(c.MaxWaiting)},
 		{"MaxWaitingBytes", c.MaxWaitingBytes}, {"MaxWaitingAge", int64(c.MaxWaitingAge)},
 	} {
@@ -109,11 +121,15 @@ func (o *Options) checked() (Options, error) {
 	c.MaxEntry = orDefault(c.MaxEntry, DefaultMaxEntry)
 	c.MaxGroupEntries = orDefault(c.MaxGroupEntries, DefaultMaxGroupEntries)
 	c.MaxGroupBytes = orDefault(c.MaxGroupBytes, DefaultMaxGroupBytes)
+	c.SegmentRecords = orDefault(c.SegmentRecords, DefaultSegmentRecords)
 	c.MmapBytes = orDefault(c.MmapBytes, DefaultMmapBytes)
 	c.FailureLag = orDefault(c.FailureLag, DefaultFailureLag)
 	c.LockWait = orDefault(c.LockWait, DefaultLockWait)
 	c.hooks.probeEvery = orDefault(c.hooks.probeEvery, probeEvery)
 	c.hooks.sweepEvery = orDefault(c.hooks.sweepEvery, sweepEvery)
+	c.hooks.pieceRecords = orDefault(c.hooks.pieceRecords, pieceRecords)
+	c.hooks.tierFactor = orDefault(c.hooks.tierFactor, tierFactor)
+	c.hooks.eraseLag = orDefault(c.hooks.eraseLag, eraseLag)
 	c.hooks.rowBudget = orDefault(c.hooks.rowBudget, freshRowBytes)
 	c.MaxBytes = orDefault(c.MaxBytes, DefaultMaxBytes)
 	return c, c.Expect.check(c.limits())

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/boltstore/internal/disk"
 )
 
 // room is what the writer knows of the room on the disk. After a write that found none claims are refused, so that
@@ -22,7 +23,7 @@ func (r *room) missed(cause error) {
 // lookAtRoom draws the conclusions of a group that was written, or not: it decides whether fresh keys are let in.
 func (s *Store) lookAtRoom(g *group, err error) {
 	switch {
-	case full(err) && g.load.grows:
+	case disk.Full(err) && g.load.grows:
 		s.room.missed(err)
 	case err == nil && g.load.grows:
 		s.room = room{} // there is some again

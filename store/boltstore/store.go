@@ -12,6 +12,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/boltstore/internal/guard"
 )
 
 // Kind is the Info.Kind of stores of this package.
@@ -27,22 +28,28 @@ type Store struct {
 	db      *bolt.DB
 	file    *os.File // the main file as bbolt has it open; of the writer
 
+	id       [16]byte
 	hashKey  hashKey
 	hashMask uint64
 	opened   time.Duration // monotonic time of Open
 	base     time.Duration // store clock at Open
 
-	stripes [stripeCount]stripe
-	records atomic.Int64 // entries of the index
-	tokens  atomic.Uint64
-	rows    rowQueue
-	snap    snapshot
-	views   views
-	queue   queue
-	changes changes
-	mapping mapping // of the writer
-	room    room    // of the writer
-	largest int     // of Open: bytes of the largest value in the file
+	stripes   [stripeCount]stripe
+	records   atomic.Int64 // entries of the stripes: of records that are not sealed
+	pieces    pieces
+	shelves   shelves
+	marks     marks
+	attention attention
+	tokens    atomic.Uint64
+	rows      rowQueue
+	snap      snapshot
+	views     views
+	queue     queue
+	changes   changes
+	mapping   mapping // of the writer
+	room      room    // of the writer
+	largest   int     // of Open: bytes of the largest value in the file
+	counts    tally   // of Open: the entries that the survey has counted
 
 	headMu sync.Mutex
 	head   head // as in the file
@@ -53,9 +60,13 @@ type Store struct {
 	closing  chan struct{}           // closed when Close or a fail stop begins
 	stopOnce sync.Once
 	written  chan struct{} // closed when the writer has ended
-	closeMu  sync.Mutex
-	farewell *farewell
-	closed   bool // the file is closed
+	kept     chan struct{} // closed when the upkeep has ended
+
+	upkeepDue chan struct{} // wakes the upkeep
+	upkeepMu  sync.Mutex    // held while it works
+	closeMu   sync.Mutex
+	farewell  *farewell
+	closed    bool // the file is closed
 }
 
 var _ onefold.Store = (*Store)(nil)
@@ -138,7 +149,7 @@ func (s *Store) Close(ctx context.Context) error {
 	for _, part := range []struct {
 		ended <-chan struct{}
 		what  string
-	}{{s.written, "commits in flight"}, {s.views.ended(), "a View running"}} {
+	}{{s.written, "commits in flight"}, {s.kept, "work on segments going on"}, {s.views.ended(), "a View running"}} {
 		select {
 		case <-part.ended:
 		case <-ctx.Done():
@@ -170,7 +181,12 @@ func (s *Store) closeFile() error {
 	}
 	s.closed = true
 	s.snap.close(fmt.Errorf("%w: %s", onefold.ErrClosed, s.dir))
-	err := guarded("close", s.db.Close)
+	s.shelves.replace(&shelf{})
+	var err error
+	if s.farewell != nil && s.farewell.err == nil && s.stopped() == nil {
+		err = s.noteClose() // while the lock is held
+	}
+	err = errors.Join(err, guard.Run("close", s.db.Close))
 	if s.farewell != nil && s.farewell.err != nil {
 		err = errors.Join(err, fmt.Errorf("%s is closed and not marked as cleanly closed: %w", s.dir, s.farewell.err))
 	}

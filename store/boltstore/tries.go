@@ -71,11 +71,15 @@ func (g *group) delay(i int) {
 	g.ops = g.ops[:i]
 }
 
-// again makes a flight ready for a try of its group. It reports whether the entry was refused in an earlier one.
+// again makes a flight ready for a try of its group. It reports whether the entry was refused before: when the
+// group was prepared, or in an earlier try.
 func (f *flight) again() bool {
-	f.err, f.existing, f.position = nil, nil, 0
+	f.err, f.existing, f.position = f.unread, nil, 0
 	if m := f.encoded.more; m != nil {
-		m.refs, f.err = nil, m.denied
+		m.refs = nil
+		if m.denied != nil {
+			f.err = m.denied
+		}
 	}
 	return f.err != nil
 }

@@ -89,10 +89,12 @@ func TestNothingOfAKeyIsLeftAfterErase(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clock, dir := storetest.NewClock(), t.TempDir()
-			s := open(t, dir, &boltstore.Options{Clock: clock.Clock()})
+			s := open(t, dir, boltstore.WithHooks(boltstore.Options{Clock: clock.Clock()}, boltstore.Hooks{EraseLag: time.Second}))
 			c.make(t, s, clock)
 			put(t, s, key("bystander"), "kept", effect)
 			require.NoError(t, s.Erase(ctx, personal))
+			clock.Advance(2 * time.Second)
+			s.KeepUp()
 			g, err := s.Begin(ctx, request(personal))
 			require.NoError(t, err)
 			assert.Zero(t, g.History)
@@ -136,8 +138,8 @@ func TestMarkOfAnErasedKeyDiffersBetweenStores(t *testing.T) {
 		require.NoError(t, s.Erase(context.Background(), key("a")))
 		require.NoError(t, s.Close(context.Background()))
 		for _, v := range allValues(t, dir) {
-			if len(v) > 60 && v[0] == 1 && v[1]&4 != 0 {
-				marks = append(marks, string(v[len(v)-32:]))
+			if len(v) > 60 && v[0] == 2 && v[1]&4 != 0 {
+				marks = append(marks, string(v[len(v)-36:len(v)-4]))
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/boltstore/internal/guard"
 )
 
 // View runs fn in a read transaction on the store's file, for handlers that have to read buckets of their own before
@@ -92,7 +93,7 @@ func damagedPage(err *error) {
 	if misused || !fault && !panickedInBbolt() {
 		panic(value)
 	}
-	*err = &panicked{"read", fmt.Sprint(value)}
+	*err = guard.Damage("read", value)
 }
 
 // panickedInBbolt reports whether the panic that is being recovered began in bbolt.

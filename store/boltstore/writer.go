@@ -8,6 +8,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/boltstore/internal/disk"
+	"github.com/onefold-go/onefold/store/boltstore/internal/guard"
 )
 
 // The times between two rounds of collecting what has expired, and between two looks at limits and at the room on
@@ -43,6 +45,7 @@ func (s *Store) write() {
 			ops = append(ops, o)
 			sum.add(o.weight())
 		}
+		s.freezeIfDue()
 		if len(ops) > 0 || overdue {
 			err := s.writeGroup(ops, sum)
 			clear(ops)
@@ -90,7 +93,7 @@ func (s *Store) writeGroup(ops []op, sum load) error {
 		for _, o := range ops {
 			o.prepare(g)
 		}
-		if s.options.hooks.beforeWrite != nil && len(ops) > 0 {
+		if s.options.hooks.beforeWrite != nil && sum.entries > 0 {
 			s.options.hooks.beforeWrite()
 		}
 		err = s.commitGroup(g)
@@ -101,7 +104,7 @@ func (s *Store) writeGroup(ops []op, sum load) error {
 		g.publish()
 	} else {
 		s.changes.giveBack(g.changed)
-		if full(err) && sum.grows {
+		if disk.Full(err) && sum.grows {
 			g.ops = s.writeFreeing(g.ops)
 		}
 	}
@@ -185,14 +188,14 @@ func (s *Store) readAgain(failed error) {
 // transact runs one bbolt transaction. It returns the transaction's ID, or 0 if it never came to
 // committing.
 func (s *Store) transact(g *group) (id int, err error) {
-	err = guarded("write", func() error {
+	err = guard.Run("write", func() error {
 		run := s.update
 		if g.load.joins > 0 {
 			run = s.db.Update // in which joins cannot commit
 		}
 		// What panics before the commit must not reach bbolt, which would look for the free pages.
 		err := run(func(tx *bolt.Tx) error {
-			return guarded("write", func() (err error) {
+			return guard.Run("write", func() (err error) {
 				id, err = s.fill(g, tx)
 				return err
 			})
@@ -235,7 +238,7 @@ func (s *Store) update(fn func(tx *bolt.Tx) error) error {
 		return err
 	}
 	// After Commit the transaction is closed and this does nothing; after an error or a panic it is not.
-	defer func() { _ = guarded("roll back", tx.Rollback) }()
+	defer func() { _ = guard.Run("roll back", tx.Rollback) }()
 	if err := fn(tx); err != nil {
 		return err
 	}
@@ -257,7 +260,7 @@ func (s *Store) classify(id int, failed error) error {
 		return fmt.Errorf("%w: %w", onefold.ErrUnknown, failed)
 	}
 	seen := -1
-	err := guarded("look after a failed write", func() error {
+	err := guard.Run("look after a failed write", func() error {
 		if id == 0 {
 			return nil // never came to committing
 		}
@@ -278,7 +281,7 @@ func (s *Store) classify(id int, failed error) error {
 
 // notStored names the error of a write of which nothing is stored.
 func notStored(err error) error {
-	if full(err) {
+	if disk.Full(err) {
 		return fmt.Errorf("%w: free space on the disk: %w", onefold.ErrFull, err)
 	}
 	return fmt.Errorf("%w: %w", onefold.ErrUnavailable, err)
