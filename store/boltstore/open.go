@@ -98,7 +98,11 @@ func (s *Store) open() error {
 	if err := leftAside(s.dir); err != nil {
 		return fmt.Errorf("open %s: %w", s.dir, err)
 	}
-	return s.snap.renew(db)
+	if err := s.snap.renew(db); err != nil {
+		return err
+	}
+	s.lookAtLimits()
+	return nil
 }
 
 // settleIdentity makes sure, now that the file is locked, that the store is complete and ours. Without STORE
