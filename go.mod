@@ -3,6 +3,7 @@ module github.com/onefold-go/onefold
 go 1.26.0
 
 require (
+	github.com/FastFilter/xorfilter v0.5.1
 	github.com/cenkalti/backoff/v4 v4.3.0
 	github.com/dchest/siphash v1.2.3
 	github.com/nats-io/nats-server/v2 v2.15.3

@@ -15,11 +15,16 @@ const anything = "*"
 // own says which packages of the module a package may import outside tests: the key and each entry is a
 // directory; "x/..." names the directories below x too, and "." the root. The most specific key counts.
 var own = map[string][]string{
-	".":                 {},
-	"dedupe":            {".", "internal/safecall", "internal/commit", "internal/pace"},
-	"outbox":            {".", "internal/commit", "internal/pace"},
-	"consumer":          {".", "dedupe", "internal/safecall", "internal/commit", "internal/pace"},
-	"store/...":         {"."},
+	".":         {},
+	"dedupe":    {".", "internal/safecall", "internal/commit", "internal/pace"},
+	"outbox":    {".", "internal/commit", "internal/pace"},
+	"consumer":  {".", "dedupe", "internal/safecall", "internal/commit", "internal/pace"},
+	"store/...": {"."},
+
+	"store/boltstore/internal/...":    {"."},
+	"store/boltstore/internal/disk":   {},
+	"store/boltstore/internal/sealed": {".", "store/boltstore/internal/disk", "store/boltstore/internal/guard"},
+
 	"internal/...":      {"."},
 	"internal/commit":   {".", "internal/pace"},
 	"internal/pace":     {},
@@ -47,7 +52,8 @@ var foreign = map[string]struct {
 	in    []string // directories, as above
 	tests bool     // tests of any package too
 }{
-	"go.etcd.io/bbolt":                  {in: []string{"store/boltstore", "examples/..."}},
+	"go.etcd.io/bbolt":                  {in: []string{"store/boltstore", "store/boltstore/...", "examples/..."}},
+	"github.com/FastFilter/xorfilter":   {in: []string{"store/boltstore/internal/sealed"}},
 	"github.com/dchest/siphash":         {in: []string{"store/boltstore"}},
 	"github.com/nats-io/nats.go":        {in: []string{"consumer", "outbox", "internal/natstest", "examples/..."}, tests: true},
 	"github.com/nats-io/nats-server/v2": {in: []string{"internal/natstest", "examples/..."}, tests: true},

@@ -2,7 +2,6 @@ package boltstore
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +12,8 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/boltstore/internal/disk"
+	"github.com/onefold-go/onefold/store/boltstore/internal/guard"
 )
 
 // openFile opens the main file through bbolt, which gets to see it only after it has been judged under
@@ -31,11 +32,11 @@ func (s *Store) openFile(deadline time.Time) (*bolt.DB, error) {
 		Timeout: max(time.Until(deadline), time.Millisecond),
 	}
 	var db *bolt.DB
-	err := guarded("open "+s.path, func() (err error) {
+	err := guard.Run("open "+s.path, func() (err error) {
 		db, err = bolt.Open(s.path, 0o600, o)
 		return err
 	})
-	var p *panicked
+	var p *guard.PanicError
 	switch {
 	case err == nil:
 		s.file = file
@@ -91,14 +92,18 @@ func (s *Store) judge(file *os.File) error {
 		return damaged(path, errors.New("the file is empty"))
 	}
 	if hasCheckMark(s.dir) {
-		if err := dropCache(file); err != nil {
+		if err := disk.DropCache(file); err != nil {
 			return fmt.Errorf("open %s: %w", s.dir, err)
 		}
 	}
 	found, err := surveyFile(file, info.Size())
 	switch {
-	case err == nil:
+	case err == nil && (marked || found.found.ours || !found.torn):
 		return s.admitSurveyed(found, marked)
+	case err == nil:
+		err = errTorn
+	}
+	switch {
 	case marked:
 		return damaged(path, err)
 	case unfinished(file, info.Size()):
@@ -110,27 +115,37 @@ func (s *Store) judge(file *os.File) error {
 // admitSurveyed refuses a whole file that is not a store of ours, or of a newer version.
 func (s *Store) admitSurveyed(found *survey, marked bool) error {
 	switch {
-	case found.ours:
+	case found.found.ours:
 	case marked:
 		return damaged(s.path, fmt.Errorf("bucket %q is missing", rootName))
 	case found.firstBucket != nil:
 		return fmt.Errorf("%w: %s is a bbolt file with bucket %q and without %q", onefold.ErrNotStore, s.path, found.firstBucket, rootName)
 	}
-	if len(found.format) == 4 {
-		if v := binary.BigEndian.Uint32(found.format); v > FormatVersion {
-			return fmt.Errorf("%s: %w", s.path, newerFormat(v))
-		}
+	if !found.found.ours {
+		return nil // its creation was cut short
 	}
-	s.largest = found.largest
+	if v := parseFormat(found.found.meta[string(metaFormat)]); v > FormatVersion {
+		return fmt.Errorf("%s: %w", s.path, newerFormat(v))
+	}
+	if found.torn {
+		return damaged(s.path, errTorn)
+	}
+	if err := found.found.check(); err != nil {
+		return damaged(s.path, err)
+	}
+	s.largest, s.counts = found.largest, found.found.counts
 	return nil
 }
+
+// errTorn is refused because bbolt would silently take the older of the two meta pages.
+var errTorn = errors.New("one of its two meta pages is not whole, so the last commit may be missing")
 
 func damaged(path string, err error) error {
 	return fmt.Errorf("%w: %s: %w; restore the directory from a backup", onefold.ErrDamaged, path, err)
 }
 
 // unfinished reports whether the file is what bbolt leaves when it is killed while it writes the first
-// pages: as short as those, and zero or with its mark as far as it goes. Such a file has never held a
+// pages: as short as those, and zero or with its mark in one of the first two. Such a file has never held a
 // record: STORE is written before the first.
 func unfinished(file *os.File, size int64) bool {
 	if size > int64(4*os.Getpagesize()) {
@@ -143,7 +158,12 @@ func unfinished(file *os.File, size int64) bool {
 	if len(bytes.Trim(b, "\x00")) == 0 {
 		return true
 	}
-	return len(b) >= pageHeadLen+4 && native.Uint32(b[pageHeadLen:]) == bboltMagic
+	for at := 0; at <= os.Getpagesize(); at += os.Getpagesize() {
+		if from := at + pageHeadLen; len(b) >= from+4 && native.Uint32(b[from:]) == bboltMagic {
+			return true
+		}
+	}
+	return false
 }
 
 // mainPath is where the main file of a directory is.

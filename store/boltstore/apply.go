@@ -94,9 +94,9 @@ func (f *flight) look(g *group) error {
 
 // value returns a value of state as earlier entries of the group have left it; an expired one is absent.
 func (g *group) value(key []byte) (value, error) {
-	stored := g.b.state.Get(key)
-	if stored == nil {
-		return value{}, nil
+	stored, err := g.b.state.get(key)
+	if stored == nil || err != nil {
+		return value{}, err
 	}
 	v, err := parseValue(stored)
 	if err != nil {
@@ -123,12 +123,12 @@ func (f *flight) apply(g *group) error {
 	}
 	f.position = g.next()
 	stampRecord(x.record, g.wall.UnixNano(), later(g.now, x.retain))
-	if err := g.b.segment.Put(position(f.position), x.record); err != nil {
+	if err := g.b.segment.add(position(f.position), x.record); err != nil {
 		return err
 	}
 	if old := f.claim.replaces; old != 0 {
 		// The expired record of the key goes, or it would keep the bytes of the key and its result.
-		if err := g.b.segment.Delete(position(old)); err != nil {
+		if err := g.b.segment.remove(position(old)); err != nil {
 			return err
 		}
 	}
@@ -141,36 +141,40 @@ func (f *flight) apply(g *group) error {
 		}
 	}
 	if f.history != nil {
-		return g.b.history.Delete([]byte(f.history.form))
+		return g.b.history.remove([]byte(f.history.form))
 	}
 	return nil
 }
 
 // writeState writes or deletes a value. Its version is a journal position, so none is ever used twice.
 func (g *group) writeState(w *stateWrite) error {
-	if old := g.b.state.Get(w.key); old != nil {
+	old, err := g.b.state.get(w.key)
+	if err != nil {
+		return err
+	}
+	if old != nil {
 		v, err := parseValue(old)
 		if err != nil {
 			return unreadable(err, "state")
 		}
 		if v.expires != 0 {
-			if err := g.b.expiry.Delete(expiryKey(v.expires, w.key)); err != nil {
+			if err := g.b.expiry.remove(expiryKey(v.expires, w.key)); err != nil {
 				return err
 			}
 		}
 	}
 	if w.value == nil {
-		return g.b.state.Delete(w.key)
+		return g.b.state.remove(w.key)
 	}
 	var expires time.Duration
 	if w.retain > 0 {
 		expires = later(g.now, w.retain)
-		if err := g.b.expiry.Put(expiryKey(expires, w.key), []byte{valueV1}); err != nil {
+		if err := g.b.expiry.put(expiryKey(expires, w.key), []byte{valueV2}); err != nil {
 			return err
 		}
 	}
 	stampValue(w.value, g.next(), expires)
-	return g.b.state.Put(w.key, w.value)
+	return g.b.state.put(w.key, w.value)
 }
 
 // applyRow writes one effect. A timer takes the place of the unsent row of the same ID.
@@ -185,11 +189,11 @@ func (f *flight) applyRow(g *group, w *rowWrite) error {
 	}
 	p := g.next()
 	stampRow(w.value, g.now, g.wall.UnixNano(), f.position)
-	if err := g.b.rows.Put(position(p), w.value); err != nil {
+	if err := g.b.rows.add(position(p), w.value); err != nil {
 		return err
 	}
 	if w.timer != nil {
-		if err := g.b.timers.Put(w.timer, position(p)); err != nil {
+		if err := g.b.timers.put(w.timer, timerValue(p)); err != nil {
 			return err
 		}
 	}
@@ -198,7 +202,7 @@ func (f *flight) applyRow(g *group, w *rowWrite) error {
 		return err
 	}
 	r := newRef(p, f.claim.hash, &s)
-	r.value, r.size = w.value, len(w.value)
+	r.value, r.size = w.value, len(w.value)+sumLen
 	f.encoded.more.refs = append(f.encoded.more.refs, r)
 	if w.timer != nil {
 		// A later entry of the group may replace it again; it would look for it among the planned rows.
@@ -210,15 +214,15 @@ func (f *flight) applyRow(g *group, w *rowWrite) error {
 // endTimer removes the unsent row of a timer, if there is one. An entry that points to no row of this timer
 // has nothing to remove: it is dropped, since the new row, if there is one, takes its place.
 func (g *group) endTimer(timer []byte) error {
-	stored := g.b.timers.Get(timer)
-	if stored == nil {
-		return nil
+	stored, err := g.b.timers.get(timer)
+	if stored == nil || err != nil {
+		return err
 	}
 	var p *planned
-	if at, err := parsePosition(stored); err == nil {
+	if at, err := parseTimerValue(stored); err == nil {
 		p = g.row(at)
 	}
-	if err := g.b.timers.Delete(timer); err != nil {
+	if err := g.b.timers.remove(timer); err != nil {
 		return err
 	}
 	if p == nil || p.gone || p.ref.timer == "" || !bytes.Equal(timerKey(p.ref.timer), timer) {

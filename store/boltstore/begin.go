@@ -184,7 +184,10 @@ func findIn(b *buckets, first uint64, more []uint64, hash uint64, canon []byte, 
 		if i >= 0 {
 			p = more[i]
 		}
-		stored := b.segment.Get(position(p))
+		stored, err := b.segment.get(position(p))
+		if err != nil {
+			return found{}, err
+		}
 		if stored == nil {
 			continue
 		}

@@ -12,28 +12,29 @@ import (
 // rootName is the one root bucket of the store; everything else in the main file belongs to others.
 var rootName = []byte("onefold")
 
-// The names of the buckets below the root, and of the values in meta.
+// The names of the buckets below the root.
 var (
-	metaName    = []byte("meta")
-	segName     = []byte("seg")
-	rowsName    = []byte("rows")
-	parkedName  = []byte("parked")
-	timersName  = []byte("timers")
-	stateName   = []byte("state")
-	expiryName  = []byte("stateexp")
-	historyName = []byte("history")
-
-	metaFormat  = []byte("format")  // layout version, 4 bytes
-	metaID      = []byte("id")      // identity, 16 bytes
-	metaHashKey = []byte("hashkey") // see hashKey, 16 bytes
-	metaCreated = []byte("created") // wall clock, Unix nanoseconds, 8 bytes
-	metaActive  = []byte("active")  // number of the active segment, 8 bytes
-	metaHead    = []byte("head")    // see head
+	metaName      = []byte("meta")
+	segName       = []byte("seg")
+	rowsName      = []byte("rows")
+	parkedName    = []byte("parked")
+	timersName    = []byte("timers")
+	stateName     = []byte("state")
+	expiryName    = []byte("stateexp")
+	historyName   = []byte("history")
+	attentionName = []byte("attention")
 )
 
 // buckets are the buckets of one transaction.
 type buckets struct {
-	meta, segment, rows, parked, timers, state, expiry, history *bolt.Bucket
+	meta *bolt.Bucket // see meta.go
+
+	segment, rows, parked, timers, state, expiry, history, attention bucket
+}
+
+// all are the buckets that are counted, in the order of a tally.
+func (b *buckets) all() [len(tally{})]*bucket {
+	return [...]*bucket{&b.segment, &b.rows, &b.parked, &b.timers, &b.state, &b.expiry, &b.history, &b.attention}
 }
 
 // bucketsOf finds the buckets in tx. Errors: ErrDamaged if one is missing.
@@ -41,34 +42,45 @@ func bucketsOf(tx *bolt.Tx) (buckets, error) {
 	var b buckets
 	root := tx.Bucket(rootName)
 	if root == nil {
-		return b, fmt.Errorf("%w: bucket %q is missing", onefold.ErrDamaged, rootName)
+		return b, missing(rootName)
 	}
-	for _, f := range []struct {
-		name []byte
-		to   **bolt.Bucket
-	}{
-		{metaName, &b.meta}, {segName, &b.segment}, {rowsName, &b.rows}, {parkedName, &b.parked}, {timersName, &b.timers},
-		{stateName, &b.state}, {expiryName, &b.expiry}, {historyName, &b.history},
-	} {
-		if *f.to = root.Bucket(f.name); *f.to == nil {
-			return b, fmt.Errorf("%w: bucket %q is missing", onefold.ErrDamaged, f.name)
+	if b.meta = root.Bucket(metaName); b.meta == nil {
+		return b, missing(metaName)
+	}
+	all := b.all()
+	for i, name := range counted() {
+		to := all[i]
+		*to = bucket{raw: root.Bucket(name), name: name}
+		if to.raw == nil && (i != countAttention || formatOf(b.meta) != 1) {
+			return b, missing(name)
 		}
 	}
 	active := b.meta.Get(metaActive)
-	if b.segment = b.segment.Bucket(active); b.segment == nil {
+	if b.segment.raw = b.segment.raw.Bucket(active); b.segment.raw == nil {
 		return b, fmt.Errorf("%w: segment %x is missing", onefold.ErrDamaged, active)
 	}
 	// Positions only grow, so pages are filled to the end and never split in the middle.
-	b.segment.FillPercent, b.rows.FillPercent = 1, 0.9
+	b.segment.raw.FillPercent, b.rows.raw.FillPercent = 1, 0.9
 	return b, nil
 }
 
-// rowsOf is the bucket of the rows that wait, or of those that are parked.
-func (b *buckets) rowsOf(parked bool) *bolt.Bucket {
-	if parked {
-		return b.parked
+func missing(name []byte) error {
+	return fmt.Errorf("%w: bucket %q is missing", onefold.ErrDamaged, name)
+}
+
+// countIn makes the writes of a transaction count in t.
+func (b *buckets) countIn(t *tally) {
+	for i, one := range b.all() {
+		one.entries = &t[i]
 	}
-	return b.rows
+}
+
+// rowsOf is the bucket of the rows that wait, or of those that are parked.
+func (b *buckets) rowsOf(parked bool) *bucket {
+	if parked {
+		return &b.parked
+	}
+	return &b.rows
 }
 
 // createBuckets makes an empty store in tx.
@@ -77,7 +89,11 @@ func createBuckets(tx *bolt.Tx, id, secret [16]byte, created int64) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range [][]byte{metaName, segName, rowsName, parkedName, timersName, stateName, expiryName, historyName} {
+	meta, err := root.CreateBucket(metaName)
+	if err != nil {
+		return err
+	}
+	for _, name := range counted() {
 		if _, err := root.CreateBucket(name); err != nil {
 			return err
 		}
@@ -86,19 +102,20 @@ func createBuckets(tx *bolt.Tx, id, secret [16]byte, created int64) error {
 	if _, err := root.Bucket(segName).CreateBucket(active); err != nil {
 		return err
 	}
-	first := head{clean: true}
-	meta := root.Bucket(metaName)
 	for _, v := range []struct{ key, value []byte }{
 		{metaFormat, binary.BigEndian.AppendUint32(nil, FormatVersion)},
+		{metaSince, binary.BigEndian.AppendUint32(nil, FormatVersion)},
 		{metaID, id[:]},
 		{metaHashKey, secret[:]},
 		{metaCreated, binary.BigEndian.AppendUint64(nil, uint64(created))},
 		{metaActive, active},
-		{metaHead, first.encode()},
 	} {
 		if err := meta.Put(v.key, v.value); err != nil {
 			return err
 		}
 	}
-	return nil
+	if err := putConstantsSum(meta); err != nil {
+		return err
+	}
+	return putHead(meta, &head{clean: true})
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/boltstore/internal/disk"
 )
 
 // prepareDir makes the directory if there is none, and refuses one that is something else.
@@ -57,7 +58,7 @@ func makeDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncDir(parent)
+	return disk.SyncDir(parent)
 }
 
 // refuseStrangers refuses a directory without a store that holds anything. What the file system itself puts

@@ -35,8 +35,8 @@
 //     still be settled.
 //   - After a write of which nobody knows whether it is on the disk, the store stops: every call gets
 //     [onefold.ErrDamaged], and the next Open reads the file from the disk. Close does not take that back.
-//   - A damaged file is found page by page at Open, before bbolt sees it. What remains is said at guarded, in
-//     guard.go: a disk that fails while it is written to.
+//   - A damaged file is found page by page at Open, before bbolt sees it. What remains is said at
+//     internal/guard: a disk that fails while it is written to.
 //   - Retention is counted while the store is open, by the monotonic clock; setting the wall clock changes
 //     nothing but appointments.
 //

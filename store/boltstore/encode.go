@@ -62,7 +62,7 @@ func (f *flight) encode(e *onefold.Entry) load {
 
 func (x *encoded) encodeRecord(e *onefold.Entry, c *claim, l *load) {
 	// One piece of memory holds the canonical key and, behind it, the record that repeats it.
-	room := 2*(len(e.Key.Scope)+len(e.Key.ID)+3*binary.MaxVarintLen32) + recordHead + 1 + len(e.Result)
+	room := 2*(len(e.Key.Scope)+len(e.Key.ID)+3*binary.MaxVarintLen32) + recordHead + 1 + len(e.Result) + sumLen
 	buffer := make([]byte, 0, room)
 	buffer = e.Key.Append(buffer)
 	n := len(buffer)
@@ -74,7 +74,8 @@ func (x *encoded) encodeRecord(e *onefold.Entry, c *claim, l *load) {
 	x.record = r.append(buffer)[n:]
 	x.retain = e.Retain
 	// The writer adds what goes with it: an expired record of the key, and its history.
-	l.add(load{bytes: len(x.record) + 8 + leafElementLen, largest: len(x.record)})
+	size := len(x.record) + sumLen
+	l.add(load{bytes: size + 8 + leafElementLen, largest: size})
 }
 
 func (x *more) encodeState(e *onefold.Entry, l *load) {
@@ -90,10 +91,10 @@ func (x *more) encodeState(e *onefold.Entry, l *load) {
 		var stored []byte
 		if !w.Delete {
 			v := value{data: w.Value}
-			stored = v.append(make([]byte, 0, valueHeadLen+len(w.Value)))
+			stored = v.append(make([]byte, 0, valueHeadLen+len(w.Value)+sumLen))
 		}
 		x.writes[i] = stateWrite{key, stored, w.Retain}
-		l.add(load{bytes: 2*len(key) + len(stored) + 16, puts: 3, largest: len(stored)})
+		l.add(load{bytes: 2*len(key) + len(stored) + 16 + 3*sumLen, puts: 3, largest: len(stored) + sumLen})
 	}
 }
 
@@ -112,9 +113,10 @@ func (x *more) encodeEffect(e *onefold.Entry, effect *onefold.Effect, l *load) {
 	if !effect.Cancel {
 		r := row{rowHead: rowHead{delayed: noTime, parkedAt: noTime}, key: e.Key, effect: *effect}
 		w.value = r.append(make([]byte, 0, r.size()))
-		l.add(load{bytes: len(w.value) + 8 + leafElementLen, largest: len(w.value)})
+		size := len(w.value) + sumLen
+		l.add(load{bytes: size + 8 + leafElementLen, largest: size})
 	}
-	l.bytes += len(w.timer) + 8
+	l.bytes += len(w.timer) + 1 + 8 + sumLen
 	x.rows = append(x.rows, w)
 }
 

@@ -42,7 +42,7 @@ type eraseOp struct {
 }
 
 func (o *eraseOp) weight() load {
-	return load{entries: 1, bytes: recordHead + digestLen + leafElementLen, puts: 2}
+	return load{entries: 1, bytes: recordHead + digestLen + sumLen + leafElementLen, puts: 2}
 }
 
 // prepare forgets the history of the key at once: what is counted from now on is of an attempt that began
@@ -119,7 +119,7 @@ func (o *eraseOp) eraseRecord(g *group) error {
 	switch {
 	case !g.store.alive(found.position, r.expires, g.now):
 		o.expired = found.position
-		return g.b.segment.Delete(position(found.position))
+		return g.b.segment.remove(position(found.position))
 	case r.flags&recordErased != 0:
 		return nil
 	}
@@ -129,7 +129,7 @@ func (o *eraseOp) eraseRecord(g *group) error {
 	}
 	r.flags = r.flags&^recordHasResult | recordErased
 	r.result = nil
-	return g.b.segment.Put(position(found.position), r.append(nil))
+	return g.b.segment.put(position(found.position), r.append(make([]byte, 0, r.size())))
 }
 
 // eraseRows ends all rows of the key, those of earlier records of it too.
@@ -139,7 +139,11 @@ func (o *eraseOp) eraseRows(g *group) error {
 		if p == nil || p.gone {
 			continue
 		}
-		s, err := parseSummary(g.b.rowsOf(p.filedParked).Get(position(at)))
+		stored, err := g.b.rowsOf(p.filedParked).get(position(at))
+		if err != nil {
+			return err
+		}
+		s, err := parseSummary(stored)
 		if err != nil {
 			return unreadable(err, "row %d", at)
 		}

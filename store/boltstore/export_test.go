@@ -83,3 +83,6 @@ func (s *Store) LiveClaims() int {
 	}
 	return n
 }
+
+// Summed returns a value with its checksum.
+func Summed(key, value []byte) []byte { return summed(key, value) }

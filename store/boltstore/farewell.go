@@ -67,9 +67,9 @@ func (q *rowQueue) unwrittenBytes() int {
 // writeAttempts sets the number of attempts of a waiting row in the file.
 func (g *group) writeAttempts(at uint64, attempts uint32) error {
 	key := position(at)
-	stored := g.b.rows.Get(key)
-	if stored == nil {
-		return nil // ended meanwhile
+	stored, err := g.b.rows.get(key)
+	if stored == nil || err != nil {
+		return err // nil: ended meanwhile
 	}
 	w, err := parseRow(stored)
 	if err != nil {
@@ -80,5 +80,5 @@ func (g *group) writeAttempts(at uint64, attempts uint32) error {
 	if err != nil {
 		return unreadable(err, "row %d", at)
 	}
-	return g.b.rows.Put(key, value)
+	return g.b.rows.put(key, value)
 }

@@ -236,10 +236,12 @@ func (s *Store) load(rows []onefold.Row, out []handed) ([]onefold.Row, error) {
 		if value == nil {
 			err := s.snap.read(func(b *buckets) error {
 				key := position(h.ref.position)
-				if value = append(value, b.rows.Get(key)...); value == nil {
-					value = append(value, b.parked.Get(key)...) // its parking was overtaken by another feed
+				stored, err := b.rows.get(key)
+				if stored == nil && err == nil {
+					stored, err = b.parked.get(key) // its parking was overtaken by another feed
 				}
-				return nil
+				value = append(value, stored...)
+				return err
 			})
 			if err != nil {
 				return nil, err

@@ -10,10 +10,14 @@ import (
 
 // FormatVersion is the version of the stored layout that this package writes. docs/storage-format.md
 // says what may change under one version and what needs a new one.
-const FormatVersion = 1
+const FormatVersion = 2
 
-// valueV1 is the first byte of every value of layout version 1.
-const valueV1 = 1
+// The first byte of a value is the version of its layout. Version 2 has the fields of version 1, and a checksum
+// behind them; see checked.
+const (
+	valueV1 = 1
+	valueV2 = 2
+)
 
 // errFormat reports stored bytes that no version of this package has written.
 var errFormat = errors.New("stored bytes cannot be read")
@@ -104,7 +108,7 @@ func (r *reader) text() string { return string(r.bytes()) }
 
 // version reads the first byte of a value and checks it.
 func (r *reader) version() {
-	if r.u8() != valueV1 {
+	if v := r.u8(); v != valueV1 && v != valueV2 {
 		r.bad, r.rest = true, nil
 	}
 }

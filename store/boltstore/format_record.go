@@ -32,12 +32,12 @@ type record struct {
 // recordHead is the size of a stored record without key and result, at most.
 const recordHead = 1 + 1 + 1 + 1 + 16 + 8 + 8 + 8 + binary.MaxVarintLen32
 
-// size is an upper bound of the encoded length.
-func (r *record) size() int { return recordHead + r.form.size() + len(r.result) }
+// size is an upper bound of the encoded length, checksum included.
+func (r *record) size() int { return recordHead + r.form.size() + len(r.result) + sumLen }
 
 // append appends the stored form of r.
 func (r *record) append(dst []byte) []byte {
-	dst = append(dst, valueV1, r.flags, byte(r.outcome), r.fingerprint.Version)
+	dst = append(dst, valueV2, r.flags, byte(r.outcome), r.fingerprint.Version)
 	dst = append(dst, r.fingerprint.Sum[:]...)
 	dst = binary.BigEndian.AppendUint64(dst, r.token)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(r.at))

@@ -44,7 +44,7 @@ type row struct {
 }
 
 func (h *rowHead) append(dst []byte) []byte {
-	dst = append(dst, valueV1, h.flags)
+	dst = append(dst, valueV2, h.flags)
 	dst = binary.BigEndian.AppendUint32(dst, h.attempts)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(h.delayed))
 	dst = binary.BigEndian.AppendUint64(dst, uint64(h.delay))
@@ -63,11 +63,11 @@ func (r *reader) rowHead() rowHead {
 	}
 }
 
-// size is an upper bound of the encoded length.
+// size is an upper bound of the encoded length, checksum included.
 func (w *row) size() int {
 	const lengths = 11 * binary.MaxVarintLen32
 	e := &w.effect
-	n := rowHeadLen + lengths + 8 + len(w.reason) + len(w.key.Scope) + len(w.key.ID) +
+	n := rowHeadLen + lengths + 8 + sumLen + len(w.reason) + len(w.key.Scope) + len(w.key.ID) +
 		len(e.ID) + len(e.Kind) + len(e.Conn) + len(e.Target) + len(e.OrderKey) + len(e.Timer) + len(e.Payload)
 	for name, values := range e.Header {
 		n += 2*binary.MaxVarintLen32 + len(name)
@@ -205,7 +205,7 @@ func parseRowHead(b []byte) (rowHead, error) {
 	return h, checkFlags("row", h.flags, rowFlags)
 }
 
-// rewriteRow returns the stored row with another head and reason.
+// rewriteRow returns a row with another head and reason.
 func rewriteRow(b []byte, head rowHead, reason string) ([]byte, error) {
 	r := reader{rest: b}
 	_ = r.rowHead()
@@ -213,7 +213,7 @@ func rewriteRow(b []byte, head rowHead, reason string) ([]byte, error) {
 	if r.bad {
 		return nil, errFormat
 	}
-	dst := make([]byte, 0, rowHeadLen+binary.MaxVarintLen32+len(reason)+len(r.rest))
+	dst := make([]byte, 0, rowHeadLen+binary.MaxVarintLen32+len(reason)+len(r.rest)+sumLen)
 	return append(appendText(head.append(dst), reason), r.rest...), nil
 }
 

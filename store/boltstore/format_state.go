@@ -16,7 +16,7 @@ type value struct {
 const valueHeadLen = 1 + 8 + 8
 
 func (v *value) append(dst []byte) []byte {
-	dst = append(dst, valueV1)
+	dst = append(dst, valueV2)
 	dst = binary.BigEndian.AppendUint64(dst, v.version)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(v.expires))
 	return append(dst, v.data...)
@@ -67,8 +67,11 @@ type attempts struct {
 	reason           string
 }
 
+// attemptsHead is the size of stored attempts without reason and checksum.
+const attemptsHead = 1 + 4 + 4 + 8 + 8
+
 func (a *attempts) append(dst []byte) []byte {
-	dst = append(dst, valueV1)
+	dst = append(dst, valueV2)
 	dst = binary.BigEndian.AppendUint32(dst, a.starts)
 	dst = binary.BigEndian.AppendUint32(dst, a.failures)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(a.first))
@@ -91,13 +94,19 @@ type head struct {
 	clock    time.Duration // store clock
 	longest  time.Duration // longest retention seen
 	clean    bool          // closed in order
+
+	// tally stands in meta by itself.
+	tally tally
 }
 
 // headClean is the only flag of a head.
 const headClean = 1 << 0
 
+// headLen is the size of a head without its checksum.
+const headLen = 1 + 1 + 4*8
+
 func (h *head) encode() []byte {
-	dst := []byte{valueV1, 0}
+	dst := append(make([]byte, 0, headLen+sumLen), valueV2, 0)
 	if h.clean {
 		dst[1] = headClean
 	}

@@ -19,8 +19,10 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files of the present format version anew")
 
-// goldenDir holds what version 1 of the format has written; it is never changed once it is released.
-var goldenDir = filepath.Join("testdata", "golden", "v1")
+// goldenDir holds what one version of the format has written; it is never changed once it is released.
+func goldenDir(version int) string {
+	return filepath.Join("testdata", "golden", fmt.Sprint("v", version))
+}
 
 var sampleSecret = hashKey{1, 2}
 
@@ -39,7 +41,7 @@ func sampleRecord(f keyForm) record {
 
 func sampleRow() row {
 	return row{
-		rowHead: rowHead{flags: rowTried | rowHold, attempts: 3, delayed: 1_900_000_000_000_000_001, delay: time.Minute, stored: time.Second,
+		rowHead: rowHead{flags: rowTried | rowHold | rowOnce, attempts: 3, delayed: 1_900_000_000_000_000_001, delay: time.Minute, stored: time.Second,
 			wall: 1_900_000_000_000_000_004, parkedAt: 1_900_000_000_000_000_005, record: 41},
 		reason: "refused",
 		key:    sampleKey(),
@@ -51,47 +53,166 @@ func sampleRow() row {
 	}
 }
 
-// samples are one stored value of each kind.
+// sampled are one of everything that is stored as a value.
+func sampled() map[string]any {
+	return map[string]any{
+		"record":               sampleRecord(keyForm{raw: sampleKey().Append(nil)}),
+		"record of a long key": sampleRecord(keyForm{raw: longKey().Append(nil)}),
+		"record, erased": record{
+			form: digestOf(sampleKey().Append(nil), 0x0102030405060708, sampleSecret), outcome: onefold.Succeeded,
+			flags: recordErased | recordResultLost, result: []byte{},
+		},
+		"row": sampleRow(),
+		"row with little": row{
+			rowHead: rowHead{delayed: noTime, parkedAt: noTime}, key: sampleKey(), effect: onefold.Effect{ID: "1", Kind: "message", Target: "s"},
+		},
+		"value of state": value{version: 9, expires: time.Hour, data: []byte("data")},
+		"history":        attempts{starts: 2, failures: 1, first: 1_900_000_000_000_000_003, touched: time.Minute, reason: "boom"},
+		"head":           head{epoch: 3, position: 77, clock: time.Hour, longest: 24 * time.Hour, clean: true},
+		"timer":          uint64(258),
+		"tally":          tally{8, 7, 6, 5, 4, 3, 2, 1},
+	}
+}
+
+// encode returns the present layout of a value, without its checksum.
+func encode(v any) []byte {
+	switch v := v.(type) {
+	case record:
+		return v.append(nil)
+	case row:
+		return v.append(nil)
+	case value:
+		return v.append(nil)
+	case attempts:
+		return v.append(nil)
+	case head:
+		return v.encode()
+	case tally:
+		return v.encode()
+	case uint64:
+		return timerValue(v)
+	}
+	return nil
+}
+
+// parse reads a value of the type of like.
+func parse(like any, b []byte) (any, error) {
+	switch like.(type) {
+	case record:
+		return parseRecord(b)
+	case row:
+		return parseRow(b)
+	case value:
+		return parseValue(b)
+	case attempts:
+		return parseAttempts(b)
+	case head:
+		return parseHead(b)
+	case tally:
+		return parseTally(b)
+	}
+	return parseTimerValue(b)
+}
+
+// sampleAt is the bucket key of all samples.
+var sampleAt = position(258)
+
+// samples are one of each kind of stored bytes.
 func samples() map[string][]byte {
 	raw := keyForm{raw: sampleKey().Append(nil)}
 	digest := historyForm(longKey().Append(nil), 0x0102030405060708, sampleSecret)
 	erased := digestOf(sampleKey().Append(nil), 0x0102030405060708, sampleSecret)
-	withRaw, withLong, w := sampleRecord(raw), sampleRecord(keyForm{raw: longKey().Append(nil)}), sampleRow()
-	bare := record{form: erased, outcome: onefold.Succeeded, flags: recordErased | recordResultLost}
-	bareRow := row{rowHead: rowHead{delayed: noTime, parkedAt: noTime}, key: sampleKey(), effect: onefold.Effect{ID: "1", Kind: "message", Target: "s"}}
-	v := value{version: 9, expires: time.Hour, data: []byte("data")}
-	a := attempts{starts: 2, failures: 1, first: 1_900_000_000_000_000_003, touched: time.Minute, reason: "boom"}
-	h := head{epoch: 3, position: 77, clock: time.Hour, longest: 24 * time.Hour, clean: true}
-	return map[string][]byte{
+	all := map[string][]byte{
 		"key form, raw": raw.append(nil), "key form, digest": digest.append(nil), "key form, erased": erased.append(nil),
-		"record": withRaw.append(nil), "record of a long key": withLong.append(nil), "record, erased": bare.append(nil),
-		"row": w.append(nil), "row with little": bareRow.append(nil),
-		"value of state": v.append(nil), "key of state": stateKey("table", "key"),
-		"key of the expiry index": expiryKey(time.Hour, stateKey("table", "key")),
-		"history":                 a.append(nil), "head": h.encode(), "position": position(258), "STORE": []byte(storeMark{1, "00ff"}.text()),
+		"key of state":            stateKey("table", "key"),
+		"key of the expiry index": expiryKey(time.Hour, stateKey("table", "key")), "position": sampleAt,
+		"STORE": []byte(storeMark{format: 2, id: "00ff", epoch: 3, position: 77, closed: true}.text()),
 	}
+	for name, v := range sampled() {
+		all[name] = summed(sampleAt, encode(v))
+	}
+	return all
+}
+
+// goldenValues reads the values that a version has written.
+func goldenValues(t *testing.T, version int) map[string][]byte {
+	t.Helper()
+	stored, err := os.ReadFile(filepath.Join(goldenDir(version), "values.txt"))
+	require.NoError(t, err)
+	all := map[string][]byte{}
+	for line := range strings.Lines(string(stored)) {
+		name, text, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		all[name], err = hex.DecodeString(text)
+		require.NoError(t, err)
+	}
+	return all
 }
 
 func TestStoredValuesHaveTheBytesOfTheirFormatVersion(t *testing.T) {
-	path := filepath.Join(goldenDir, "values.txt")
 	if *update {
 		var b strings.Builder
 		for name, v := range samples() {
 			fmt.Fprintf(&b, "%s: %s\n", name, hex.EncodeToString(v))
 		}
 		lines := strings.SplitAfter(b.String(), "\n")
-		require.NoError(t, os.MkdirAll(goldenDir, 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(strings.Join(sorted(lines), "")), 0o644))
+		require.NoError(t, os.MkdirAll(goldenDir(FormatVersion), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(goldenDir(FormatVersion), "values.txt"), []byte(strings.Join(sorted(lines), "")), 0o644))
 	}
-	stored, err := os.ReadFile(path)
-	require.NoError(t, err)
-	all := samples()
-	lines := strings.Split(strings.TrimSpace(string(stored)), "\n")
-	assert.Len(t, lines, len(all))
-	for _, line := range lines {
-		name, want, _ := strings.Cut(line, ": ")
-		assert.Equal(t, want, hex.EncodeToString(all[name]), name)
+	golden, all := goldenValues(t, FormatVersion), samples()
+	assert.Len(t, golden, len(all))
+	for name, want := range golden {
+		assert.Equal(t, hex.EncodeToString(want), hex.EncodeToString(all[name]), name)
 	}
+}
+
+func TestStoredValuesOfEveryVersionAreReadAsWhatTheyAre(t *testing.T) {
+	for version := 1; version <= FormatVersion; version++ {
+		golden, read := goldenValues(t, version), 0
+		for name, want := range sampled() {
+			stored, ok := golden[name]
+			if !ok {
+				continue // a later version has added it
+			}
+			b, err := checked(sampleAt, stored)
+			require.NoError(t, err, name)
+			got, err := parse(want, b)
+			require.NoError(t, err, name)
+			assert.Equal(t, want, got, "version %d: %s", version, name)
+			read++
+		}
+		assert.GreaterOrEqual(t, read, 8)
+		_, err := parseStoreMark(golden["STORE"])
+		require.NoError(t, err)
+	}
+}
+
+func TestAValueThatIsNotTheOneThatWasWrittenIsDamage(t *testing.T) {
+	for name, v := range sampled() {
+		stored := summed(sampleAt, encode(v))
+		for bit := range len(stored) * 8 {
+			stored[bit/8] ^= 1 << (bit % 8)
+			b, err := checked(sampleAt, stored)
+			if err == nil {
+				_, err = parse(v, b)
+			}
+			require.Error(t, err, "%s, bit %d", name, bit)
+			stored[bit/8] ^= 1 << (bit % 8)
+		}
+		for n := range len(stored) {
+			b, err := checked(sampleAt, stored[:n])
+			if err == nil {
+				_, err = parse(v, b)
+			}
+			require.Error(t, err, "%s, %d bytes of it", name, n)
+		}
+		_, err := checked(position(259), stored)
+		require.ErrorIs(t, err, errSum, "%s, under another key", name)
+	}
+}
+
+func TestAChecksumNeedsNoRoomOfItsOwn(t *testing.T) {
+	value := append(make([]byte, 0, 100), valueV2)
+	assert.Zero(t, testing.AllocsPerRun(10, func() { _ = summed(sampleAt, value) }))
 }
 
 func sorted(lines []string) []string {
@@ -144,7 +265,7 @@ func TestWhatIsWrittenIsReadBack(t *testing.T) {
 		assert.Equal(t, want, got)
 	})
 	t.Run("marks", func(t *testing.T) {
-		want := storeMark{1, "00ff"}
+		want := storeMark{format: 2, id: "00ff", epoch: 3, position: 77, closed: true}
 		got, err := parseStoreMark([]byte(want.text() + "line of a later version\n"))
 		require.NoError(t, err)
 		assert.Equal(t, want, got)

@@ -2,6 +2,7 @@ package boltstore
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -64,18 +65,34 @@ func makeGolden(t *testing.T, dir string) {
 	require.NoError(t, s.Close(ctx))
 }
 
-func TestStoreOfFormatVersion1IsReadable(t *testing.T) {
+func TestStoresOfEveryFormatVersionAreReadable(t *testing.T) {
 	if *update {
+		present := goldenDir(FormatVersion)
 		for _, name := range []string{mainFile, storeFile} {
-			require.NoError(t, os.RemoveAll(filepath.Join(goldenDir, name)))
+			require.NoError(t, os.RemoveAll(filepath.Join(present, name)))
 		}
+		require.NoError(t, os.MkdirAll(present, 0o755))
 		aside := t.TempDir()
 		makeGolden(t, aside)
-		copyStore(t, aside, goldenDir)
-		cutReserve(t, filepath.Join(goldenDir, mainFile))
+		copyStore(t, aside, present)
+		cutReserve(t, filepath.Join(present, mainFile))
 	}
-	dir := t.TempDir()
-	copyStore(t, goldenDir, dir)
+	for version := 1; version <= FormatVersion; version++ {
+		t.Run(fmt.Sprint("version ", version), func(t *testing.T) {
+			dir := t.TempDir()
+			copyStore(t, goldenDir(version), dir)
+			readGolden(t, dir)
+			mark, _, err := readStoreMark(dir)
+			require.NoError(t, err)
+			assert.Equal(t, uint32(FormatVersion), mark.format)
+			s := opened(t, dir, &Options{Clock: goldenClock()})
+			assert.Equal(t, uint64(3), s.Info().Epoch, "it opens again")
+		})
+	}
+}
+
+// readGolden looks at all that makeGolden has written.
+func readGolden(t *testing.T, dir string) {
 	ctx := context.Background()
 	s, err := Open(dir, &Options{Clock: goldenClock()})
 	require.NoError(t, err)

@@ -78,7 +78,8 @@ func (g *group) apply() error {
 	if g.b, err = bucketsOf(g.tx); err != nil {
 		return err
 	}
-	if err := applyHistory(g.b.history, g.history); err != nil {
+	g.b.countIn(&g.head.tally)
+	if err := applyHistory(&g.b.history, g.history); err != nil {
 		return err
 	}
 	for _, o := range g.ops {
@@ -86,7 +87,7 @@ func (g *group) apply() error {
 			return err
 		}
 	}
-	return g.b.meta.Put(metaHead, g.head.encode())
+	return putHead(g.b.meta, &g.head)
 }
 
 // publish makes the group visible: new rows, then records, then what became of older rows.

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/onefold-go/onefold"
 )
 
@@ -199,7 +197,7 @@ func (s *Store) collectHistory(list []*history) []historyWrite {
 		h.due = false
 		w := historyWrite{key: []byte(h.form)}
 		if now := st.history[h.form]; now != nil {
-			w.value = now.append(nil)
+			w.value = now.append(make([]byte, 0, attemptsHead+len(now.reason)+sumLen))
 		}
 		st.mu.Unlock()
 		writes = append(writes, w)
@@ -207,13 +205,13 @@ func (s *Store) collectHistory(list []*history) []historyWrite {
 	return writes
 }
 
-func applyHistory(b *bolt.Bucket, writes []historyWrite) error {
+func applyHistory(b *bucket, writes []historyWrite) error {
 	for _, w := range writes {
 		var err error
 		if w.value == nil {
-			err = b.Delete(w.key)
+			err = b.remove(w.key)
 		} else {
-			err = b.Put(w.key, w.value)
+			err = b.put(w.key, w.value)
 		}
 		if err != nil {
 			return err

@@ -1,22 +1,18 @@
 package boltstore
 
-import (
-	"fmt"
-
-	bolt "go.etcd.io/bbolt"
-)
+import "fmt"
 
 // loadMemory fills index, rows and history from the file.
 func (s *Store) loadMemory(b *buckets) error {
 	for _, f := range []struct {
 		what   string
-		bucket *bolt.Bucket
+		bucket *bucket
 		load   func(b *buckets, key, stored []byte) error
 	}{
-		{"record", b.segment, s.loadRecord}, {"row", b.rows, s.loadWaiting}, {"parked row", b.parked, s.loadParked},
-		{"history", b.history, s.loadHistory},
+		{"record", &b.segment, s.loadRecord}, {"row", &b.rows, s.loadWaiting}, {"parked row", &b.parked, s.loadParked},
+		{"history", &b.history, s.loadHistory},
 	} {
-		err := f.bucket.ForEach(func(key, stored []byte) error {
+		err := f.bucket.each(func(key, stored []byte) error {
 			if err := f.load(b, key, stored); err != nil {
 				return unreadable(err, "%s %x", f.what, key)
 			}
@@ -60,7 +56,11 @@ func (s *Store) loadRecord(b *buckets, key, stored []byte) error {
 		if i >= 0 {
 			p = more[i]
 		}
-		older, err := parseRecord(b.segment.Get(position(p)))
+		stored, err := b.segment.get(position(p))
+		if err != nil {
+			return err
+		}
+		older, err := parseRecord(stored)
 		if err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func (s *Store) loadRow(key, stored []byte, parked bool) error {
 		return err
 	}
 	r := newRef(at, s.hash(summary.canon), &summary)
-	r.size, r.parked, r.filedParked, r.suspect = len(stored), parked, parked, !s.info.Clean
+	r.size, r.parked, r.filedParked, r.suspect = len(stored)+sumLen, parked, parked, !s.info.Clean
 	s.rows.add(r)
 	return nil
 }

@@ -76,11 +76,10 @@ func (s *Store) Read(ctx context.Context, table, key string) (onefold.Value, err
 	bucketKey, now := stateKey(table, key), s.now()
 	var v value
 	err := s.snap.read(func(b *buckets) error {
-		stored := b.state.Get(bucketKey)
-		if stored == nil {
-			return nil
+		stored, err := b.state.get(bucketKey)
+		if stored == nil || err != nil {
+			return err
 		}
-		var err error
 		if v, err = parseValue(stored); err != nil {
 			return unreadable(err, "state %q/%q", table, key)
 		}

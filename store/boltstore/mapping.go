@@ -4,6 +4,8 @@ import (
 	"os"
 
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/onefold-go/onefold/store/boltstore/internal/disk"
 )
 
 // mapping knows how much of the file is mapped and how much of it has room on the disk, from below: bbolt
@@ -40,7 +42,7 @@ func newMapping(db *bolt.DB, path string, initial, largest int) (mapping, error)
 		return m, err
 	}
 	m.known = m.round(max(int64(initial), info.Size()))
-	m.reserved = reservedAtOpen(info.Size())
+	m.reserved = disk.ReservedAtOpen(info.Size())
 	return m, nil
 }
 

@@ -160,7 +160,7 @@ func TestTimerEntryWithoutItsRowDoesNotStopTheStore(t *testing.T) {
 	require.NoError(t, stored(t, s, entryOf("bystander", messageOf("2"))))
 	at := s.loadHead().position
 	require.NoError(t, s.writeGroup([]op{&plantOp{newAnswer(), map[string][]byte{
-		"nowhere": position(9999), "elsewhere": position(at), "unreadable": {1},
+		"nowhere": timerValue(9999), "elsewhere": timerValue(at), "unreadable": {valueV2},
 	}}}, load{puts: 3}))
 	for _, id := range []string{"nowhere", "elsewhere", "unreadable"} {
 		timer := messageOf(id)
@@ -184,7 +184,7 @@ func (o *plantOp) prepare(*group) {}
 func (o *plantOp) publish(*group) {}
 func (o *plantOp) apply(g *group) error {
 	for id, at := range o.timers {
-		if err := g.b.timers.Put(timerKey(id), at); err != nil {
+		if err := g.b.timers.put(timerKey(id), at); err != nil {
 			return err
 		}
 	}
@@ -310,7 +310,7 @@ func TestRowsKeepTheWallTimesOfCommitAndParking(t *testing.T) {
 	row := nextOf(t, feedOf(t, s))
 	look := func(parked bool) (h rowHead) {
 		require.NoError(t, s.snap.read(func(b *buckets) (err error) {
-			_, v := b.rowsOf(parked).Cursor().First()
+			_, v := b.rowsOf(parked).cursor().First()
 			h, err = parseRowHead(v)
 			return err
 		}))

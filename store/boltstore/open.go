@@ -11,6 +11,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/boltstore/internal/guard"
 )
 
 // Open opens the store in dir and makes it, directory included, if there is none. o may be nil. Exactly
@@ -31,15 +32,15 @@ func Open(dir string, o *Options) (*Store, error) {
 		return nil, fmt.Errorf("%w: dir is empty; name a directory", onefold.ErrInvalid)
 	}
 	s := newStore(dir, options)
-	err = guarded("open "+dir, s.open)
-	var p *panicked
+	err = guard.Run("open "+dir, s.open)
+	var p *guard.PanicError
 	if errors.As(err, &p) {
 		err = fmt.Errorf("%w; restore the directory from a backup", err)
 	}
 	if err != nil {
 		if s.db != nil {
 			s.snap.close(err)
-			_ = guarded("close", s.db.Close)
+			_ = guard.Run("close", s.db.Close)
 		}
 		return nil, err
 	}
@@ -76,14 +77,18 @@ func (s *Store) open() error {
 		return err
 	}
 	s.db = db
-	if err := s.settleIdentity(); err != nil {
+	mark, marked, err := s.settleIdentity()
+	if err != nil {
 		return err
 	}
 	if s.mapping, err = newMapping(db, s.path, s.options.MmapBytes, s.largest); err != nil {
 		return fmt.Errorf("open %s: %w", s.dir, err)
 	}
-	if err := s.start(); err != nil {
+	if err := s.start(mark); err != nil {
 		return err
+	}
+	if err := s.noteEpoch(marked); err != nil {
+		return fmt.Errorf("open %s: %w", s.dir, err)
 	}
 	// The file has been checked, and a write to it has succeeded: a fail stop is over.
 	if err := removeCheckMark(s.dir); err != nil {
@@ -92,32 +97,27 @@ func (s *Store) open() error {
 	return s.snap.renew(db)
 }
 
-// settleIdentity makes sure, now that the file is locked, that the store is complete and ours.
-func (s *Store) settleIdentity() error {
-	mark, marked, err := readStoreMark(s.dir)
+// settleIdentity makes sure, now that the file is locked, that the store is complete and ours. Without STORE
+// it completes a creation that was cut short; STORE itself is written when the first epoch is counted.
+func (s *Store) settleIdentity() (mark storeMark, marked bool, err error) {
+	mark, marked, err = readStoreMark(s.dir)
 	if err != nil {
-		return err
+		return mark, marked, err
 	}
 	if !marked {
 		if err := s.create(); err != nil {
-			return fmt.Errorf("create store in %s: %w", s.dir, err)
+			return mark, marked, fmt.Errorf("create store in %s: %w", s.dir, err)
 		}
 	}
 	err = s.db.View(s.readIdentity)
 	if err != nil {
-		return fmt.Errorf("open %s: %w", s.dir, err)
+		return mark, marked, fmt.Errorf("open %s: %w", s.dir, err)
 	}
-	if !marked {
-		if err := writeStoreMark(s.dir, storeMark{FormatVersion, s.info.ID}); err != nil {
-			return fmt.Errorf("create store in %s: %w", s.dir, err)
-		}
-		return nil
-	}
-	if mark.id != s.info.ID {
-		return fmt.Errorf("%w: %s holds store %s and the directory was made for %s; put the right file back",
+	if marked && mark.id != s.info.ID {
+		return mark, marked, fmt.Errorf("%w: %s holds store %s and the directory was made for %s; put the right file back",
 			onefold.ErrDamaged, s.path, s.info.ID, mark.id)
 	}
-	return nil
+	return mark, marked, nil
 }
 
 // create makes the buckets of an empty store, unless an earlier try has come so far.
@@ -141,14 +141,13 @@ func (s *Store) readIdentity(tx *bolt.Tx) error {
 	if err != nil {
 		return err
 	}
-	format, id, key := b.meta.Get(metaFormat), b.meta.Get(metaID), b.meta.Get(metaHashKey)
-	created := b.meta.Get(metaCreated)
-	if len(format) != 4 || len(id) != 16 || len(key) != 16 || len(created) != 8 {
-		return fmt.Errorf("%w: bucket %q is incomplete; restore the directory from a backup", onefold.ErrDamaged, metaName)
-	}
-	if v := binary.BigEndian.Uint32(format); v != FormatVersion {
+	if v := formatOf(b.meta); v > FormatVersion {
 		return newerFormat(v)
 	}
+	if err := checkConstants(b.meta.Get); err != nil {
+		return fmt.Errorf("%w; restore the directory from a backup", err)
+	}
+	id, key, created := b.meta.Get(metaID), b.meta.Get(metaHashKey), b.meta.Get(metaCreated)
 	s.hashKey = [2]uint64{binary.BigEndian.Uint64(key), binary.BigEndian.Uint64(key[8:])}
 	s.info = onefold.Info{
 		Kind: Kind, ID: hex.EncodeToString(id), Created: time.Unix(0, int64(binary.BigEndian.Uint64(created))).UTC(),
@@ -165,14 +164,17 @@ func newerFormat(found uint32) error {
 
 // start loads what memory holds and then counts the epoch. Nothing is written to a file that cannot be
 // loaded.
-func (s *Store) start() error {
+func (s *Store) start(mark storeMark) error {
 	err := s.db.View(func(tx *bolt.Tx) error {
 		b, err := bucketsOf(tx)
 		if err != nil {
 			return err
 		}
-		if s.head, err = parseHead(b.meta.Get(metaHead)); err != nil {
-			return unreadable(err, "meta: head")
+		if s.head, err = readHead(b.meta.Get); err != nil {
+			return err
+		}
+		if err := mark.outdated(&s.head); err != nil {
+			return err
 		}
 		s.info.Clean, s.info.Position = s.head.clean, s.head.position
 		s.base, s.opened = s.head.clock, s.clock.Mono()
@@ -187,7 +189,8 @@ func (s *Store) start() error {
 	return nil
 }
 
-// countEpoch makes the new epoch durable before a token with it is given out.
+// countEpoch makes the new epoch durable before a token with it is given out. The same transaction raises the
+// format of a store that an older version has written.
 func (s *Store) countEpoch() error {
 	if s.head.epoch++; s.head.epoch >= maxEpoch {
 		return fmt.Errorf("%w: epoch %d does not fit into tokens; begin a new store", onefold.ErrFull, s.head.epoch)
@@ -198,7 +201,12 @@ func (s *Store) countEpoch() error {
 		if err != nil {
 			return err
 		}
-		return b.meta.Put(metaHead, s.head.encode())
+		if formatOf(b.meta) < FormatVersion {
+			if err := s.upgrade(tx, &b); err != nil {
+				return err
+			}
+		}
+		return putHead(b.meta, &s.head)
 	})
 }
 

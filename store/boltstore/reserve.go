@@ -1,12 +1,12 @@
 package boltstore
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"syscall"
 
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/onefold-go/onefold/store/boltstore/internal/disk"
 )
 
 // largestStep bounds how far the file is grown beyond what a group needs. Less, it is doubled, so that small
@@ -23,7 +23,7 @@ func (s *Store) reserve(g *group, tx *bolt.Tx) error {
 		return nil
 	}
 	err := s.grow(from, need+min(need, largestStep))
-	if full(err) {
+	if disk.Full(err) {
 		err = s.grow(from, need)
 	}
 	if err != nil {
@@ -38,33 +38,11 @@ func (s *Store) grow(from, to int64) error {
 	if limit := int64(s.options.hooks.maxFile); limit > 0 && to > limit {
 		return syscall.ENOSPC
 	}
-	if err := allocate(s.file, from, to); err != nil {
+	if err := disk.Allocate(s.file, from, to); err != nil {
 		return err
 	}
 	// No sync here: that of the data pages, which comes before the meta page that makes them count, takes the
 	// new size to the disk as well.
 	s.mapping.reserved = to
-	return nil
-}
-
-// full reports whether err says that the disk, or the user's share of it, is used up.
-func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, errQuota) }
-
-// zeros is what a file is grown with where the system cannot reserve blocks.
-var zeros [64 << 10]byte
-
-// fill grows the file with written zeros.
-func fill(file *os.File, to int64) error {
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	for at := info.Size(); at < to; {
-		n, err := file.WriteAt(zeros[:min(int64(len(zeros)), to-at)], at)
-		if err != nil {
-			return err
-		}
-		at += int64(n)
-	}
 	return nil
 }

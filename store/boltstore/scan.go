@@ -9,8 +9,6 @@ import (
 	"slices"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/onefold-go/onefold"
 )
 
@@ -110,21 +108,21 @@ func (w *walk) step() (items []onefold.Item, err error) {
 	return items, err
 }
 
-func (w *walk) bucket(b *buckets) *bolt.Bucket {
+func (w *walk) bucket(b *buckets) *bucket {
 	switch w.query.What {
 	case onefold.WhatRecords:
-		return b.segment
+		return &b.segment
 	case onefold.WhatWaiting:
-		return b.rows
+		return &b.rows
 	case onefold.WhatParked:
-		return b.parked
+		return &b.parked
 	}
-	return b.state
+	return &b.state
 }
 
 // walk visits the next entries of the bucket.
-func (w *walk) walk(bucket *bolt.Bucket, visit func(key, stored []byte) error) error {
-	cursor := bucket.Cursor()
+func (w *walk) walk(bucket *bucket, visit func(key, stored []byte) error) error {
+	cursor := bucket.cursor()
 	var prefix []byte
 	if w.query.What == onefold.WhatState {
 		prefix = appendText(nil, w.query.Table)
@@ -142,7 +140,11 @@ func (w *walk) walk(bucket *bolt.Bucket, visit func(key, stored []byte) error) e
 			w.done = true
 			return nil
 		}
-		if err := visit(key, stored); err != nil {
+		value, err := bucket.check(key, stored)
+		if err != nil {
+			return err
+		}
+		if err := visit(key, value); err != nil {
 			return err
 		}
 		w.after = slices.Clone(key)

@@ -199,7 +199,10 @@ func (g *group) rewrite(p *planned, reason string) error {
 	p.changed = true
 	key := position(p.ref.position)
 	source, target := g.b.rowsOf(p.filedParked), g.b.rowsOf(p.parked)
-	stored := source.Get(key)
+	stored, err := source.get(key)
+	if err != nil {
+		return err
+	}
 	old, err := parseRowHead(stored)
 	if err != nil {
 		return unreadable(err, "row %d", p.ref.position)
@@ -213,12 +216,12 @@ func (g *group) rewrite(p *planned, reason string) error {
 		return unreadable(err, "row %d", p.ref.position)
 	}
 	if source != target {
-		if err := source.Delete(key); err != nil {
+		if err := source.remove(key); err != nil {
 			return err
 		}
 	}
 	p.filedParked = p.parked
-	return target.Put(key, value)
+	return target.put(key, value)
 }
 
 // endRow removes a row.
@@ -226,11 +229,15 @@ func (g *group) endRow(p *planned) error {
 	p.changed, p.gone = true, true
 	if p.ref.timer != "" {
 		timer := timerKey(p.ref.timer)
-		if at, err := parsePosition(g.b.timers.Get(timer)); err == nil && at == p.ref.position {
-			if err := g.b.timers.Delete(timer); err != nil {
+		stored, err := g.b.timers.get(timer)
+		if err != nil {
+			return err
+		}
+		if at, err := parseTimerValue(stored); err == nil && at == p.ref.position {
+			if err := g.b.timers.remove(timer); err != nil {
 				return err
 			}
 		}
 	}
-	return g.b.rowsOf(p.filedParked).Delete(position(p.ref.position))
+	return g.b.rowsOf(p.filedParked).remove(position(p.ref.position))
 }

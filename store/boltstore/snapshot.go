@@ -7,6 +7,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/boltstore/internal/guard"
 )
 
 // snapshot is the one read transaction through which everything is read.
@@ -29,7 +30,7 @@ func (s *snapshot) read(fn func(b *buckets) error) error {
 	if s.err != nil {
 		return s.err
 	}
-	return guarded("read", func() error { return fn(&s.b) })
+	return guard.Run("read", func() error { return fn(&s.b) })
 }
 
 // renew shows the latest commit to readers.
@@ -41,7 +42,7 @@ func (s *snapshot) renew(db *bolt.DB) error {
 
 func (s *snapshot) renewLocked(db *bolt.DB) error {
 	s.closeLocked(nil)
-	err := guarded("begin to read", func() (err error) {
+	err := guard.Run("begin to read", func() (err error) {
 		if s.tx, err = db.Begin(false); err != nil {
 			return fmt.Errorf("%w: begin to read: %w", onefold.ErrDamaged, err)
 		}
@@ -57,7 +58,7 @@ func (s *snapshot) renewLocked(db *bolt.DB) error {
 // closeLocked ends the transaction; readers get reason from now on.
 func (s *snapshot) closeLocked(reason error) {
 	if s.tx != nil {
-		_ = guarded("end reading", s.tx.Rollback)
+		_ = guard.Run("end reading", s.tx.Rollback)
 	}
 	s.tx, s.b, s.err = nil, buckets{}, reason
 }

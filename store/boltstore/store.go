@@ -12,6 +12,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/boltstore/internal/guard"
 )
 
 // Kind is the Info.Kind of stores of this package.
@@ -41,6 +42,7 @@ type Store struct {
 	changes changes
 	mapping mapping // of the writer
 	largest int     // of Open: bytes of the largest value in the file
+	counts  tally   // of Open: the entries that the survey has counted
 
 	headMu sync.Mutex
 	head   head // as in the file
@@ -162,7 +164,11 @@ func (s *Store) closeFile() error {
 	}
 	s.closed = true
 	s.snap.close(fmt.Errorf("%w: %s", onefold.ErrClosed, s.dir))
-	err := guarded("close", s.db.Close)
+	var err error
+	if s.farewell != nil && s.farewell.err == nil && s.stopped() == nil {
+		err = s.noteClose() // while the lock is held
+	}
+	err = errors.Join(err, guard.Run("close", s.db.Close))
 	if s.farewell != nil && s.farewell.err != nil {
 		err = errors.Join(err, fmt.Errorf("%s is closed and not marked as cleanly closed: %w", s.dir, s.farewell.err))
 	}

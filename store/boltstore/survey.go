@@ -49,15 +49,15 @@ type survey struct {
 	reached []uint64
 	buffers [][]byte // one for each depth; keys of a page are looked at while those below it are walked
 
-	firstBucket []byte // name of the first bucket
-	ours        bool   // the root bucket of the store is there
-	format      []byte // our format version as it is stored; nil: not there yet
-	largest     int    // bytes of the largest value
+	torn        bool    // one of the two meta pages is not whole
+	firstBucket []byte  // name of the first bucket
+	largest     int     // bytes of the largest value
+	found       content // of our buckets
 }
 
 // surveyFile walks over the file. Its errors say what is wrong with a page.
 func surveyFile(file io.ReaderAt, size int64) (*survey, error) {
-	s := &survey{file: file, size: size}
+	s := &survey{file: file, size: size, found: newContent()}
 	meta, err := s.readMeta()
 	if err != nil {
 		return nil, err
@@ -96,6 +96,7 @@ func (s *survey) readMeta() ([]byte, error) {
 		return nil, errors.New("neither of its first pages is whole")
 	}
 	second := s.metaAt(s.page)
+	s.torn = first == nil || second == nil
 	switch {
 	case first == nil:
 		return second, nil
@@ -273,7 +274,8 @@ func (s *survey) walkLeaf(b []byte, keys span, path [][]byte, depth int) error {
 		last = key
 		switch flags {
 		case 0:
-			s.note(path, key, value)
+			s.largest = max(s.largest, len(value))
+			s.found.note(path, key, value)
 		case bucketFlag:
 			if err := s.walkBucket(key, value, path, depth); err != nil {
 				return fmt.Errorf("bucket %x: %w", shown(key), err)
@@ -294,9 +296,9 @@ func (s *survey) walkBucket(name, value []byte, path [][]byte, depth int) error 
 		if s.firstBucket == nil {
 			s.firstBucket = bytes.Clone(name)
 		}
-		s.ours = s.ours || bytes.Equal(name, rootName)
 	}
 	path = append(path[:len(path):len(path)], name)
+	s.found.enter(path)
 	if root := native.Uint64(value); root != 0 {
 		return s.walkTree(root, span{}, path, depth+1)
 	}
@@ -308,14 +310,6 @@ func (s *survey) walkBucket(name, value []byte, path [][]byte, depth int) error 
 		return fmt.Errorf("more than %d above it", maxDepth)
 	}
 	return s.walkLeaf(inline, span{}, path, depth+1)
-}
-
-// note looks at one value.
-func (s *survey) note(path [][]byte, key, value []byte) {
-	s.largest = max(s.largest, len(value))
-	if len(path) == 2 && bytes.Equal(path[0], rootName) && bytes.Equal(path[1], metaName) && bytes.Equal(key, metaFormat) {
-		s.format = bytes.Clone(value)
-	}
 }
 
 // cut returns the bytes of an element at offset from its own place, which lie behind all elements.

@@ -46,7 +46,7 @@ func (w *sweeper) begin(s *Store) {
 func (s *Store) expiredState() bool {
 	due, now := false, s.now()
 	err := s.snap.read(func(b *buckets) error {
-		first, _ := b.expiry.Cursor().First()
+		first, _ := b.expiry.cursor().First()
 		if first == nil {
 			return nil
 		}
@@ -100,10 +100,13 @@ func (o *sweepOp) apply(g *group) error {
 	}
 	for _, key := range keys {
 		expires, name, _ := parseExpiryKey(key)
-		if err := g.b.expiry.Delete(key); err != nil {
+		if err := g.b.expiry.remove(key); err != nil {
 			return err
 		}
-		stored := g.b.state.Get(name)
+		stored, err := g.b.state.get(name)
+		if err != nil {
+			return err
+		}
 		if stored == nil {
 			continue // the index alone had it
 		}
@@ -114,7 +117,7 @@ func (o *sweepOp) apply(g *group) error {
 		if v.expires != expires {
 			continue // written anew
 		}
-		if err := g.b.state.Delete(name); err != nil {
+		if err := g.b.state.remove(name); err != nil {
 			return err
 		}
 	}
@@ -124,8 +127,11 @@ func (o *sweepOp) apply(g *group) error {
 // expired returns the first keys of the index that are due. A cursor is not used across deletions.
 func (g *group) expired(now time.Duration) ([][]byte, error) {
 	var keys [][]byte
-	cursor := g.b.expiry.Cursor()
-	for key, _ := cursor.First(); key != nil && len(keys) < sweepStep; key, _ = cursor.Next() {
+	cursor := g.b.expiry.cursor()
+	for key, stored := cursor.First(); key != nil && len(keys) < sweepStep; key, stored = cursor.Next() {
+		if _, err := g.b.expiry.check(key, stored); err != nil {
+			return nil, err
+		}
 		expires, name, err := parseExpiryKey(key)
 		if err != nil || len(name) == 0 {
 			return nil, fmt.Errorf("%w: index of state by end of life: %w", onefold.ErrDamaged, errFormat)

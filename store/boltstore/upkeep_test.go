@@ -136,8 +136,8 @@ func TestMarkOfAnErasedKeyDiffersBetweenStores(t *testing.T) {
 		require.NoError(t, s.Erase(context.Background(), key("a")))
 		require.NoError(t, s.Close(context.Background()))
 		for _, v := range allValues(t, dir) {
-			if len(v) > 60 && v[0] == 1 && v[1]&4 != 0 {
-				marks = append(marks, string(v[len(v)-32:]))
+			if len(v) > 60 && v[0] == 2 && v[1]&4 != 0 {
+				marks = append(marks, string(v[len(v)-36:len(v)-4]))
 			}
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/boltstore/internal/disk"
+	"github.com/onefold-go/onefold/store/boltstore/internal/guard"
 )
 
 // sweepEvery is the time between two rounds of collecting what has expired.
@@ -86,7 +88,7 @@ func (s *Store) writeGroup(ops []op, sum load) error {
 		g.publish()
 	} else {
 		s.changes.giveBack(g.changed)
-		if full(err) && sum.grows {
+		if disk.Full(err) && sum.grows {
 			ops = s.writeFreeing(ops)
 		}
 	}
@@ -166,7 +168,7 @@ func (s *Store) readAgain(failed error) {
 // committing.
 func (s *Store) transact(g *group) (id int, err error) {
 	var tx *bolt.Tx
-	err = guarded("write", func() error {
+	err = guard.Run("write", func() error {
 		if tx, err = s.db.Begin(true); err != nil {
 			return err
 		}
@@ -194,7 +196,7 @@ func (s *Store) transact(g *group) (id int, err error) {
 	})
 	if err != nil && tx != nil {
 		// After a failed Commit the transaction is closed and this does nothing; after a panic it is not.
-		_ = guarded("roll back", tx.Rollback)
+		_ = guard.Run("roll back", tx.Rollback)
 	}
 	return id, err
 }
@@ -214,7 +216,7 @@ func (s *Store) classify(id int, failed error) error {
 		return fmt.Errorf("%w: %w", onefold.ErrUnknown, failed)
 	}
 	seen := -1
-	err := guarded("look after a failed write", func() error {
+	err := guard.Run("look after a failed write", func() error {
 		if id == 0 {
 			return nil // never came to committing
 		}
@@ -235,7 +237,7 @@ func (s *Store) classify(id int, failed error) error {
 
 // notStored names the error of a write of which nothing is stored.
 func notStored(err error) error {
-	if full(err) {
+	if disk.Full(err) {
 		return fmt.Errorf("%w: free space on the disk: %w", onefold.ErrFull, err)
 	}
 	return fmt.Errorf("%w: %w", onefold.ErrUnavailable, err)

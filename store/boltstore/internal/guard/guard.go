@@ -1,4 +1,8 @@
-package boltstore
+// Package guard runs code that reads and writes files through bbolt and turns what cannot be right there into
+// errors.
+//
+// It may import package onefold and the standard library.
+package guard
 
 import (
 	"fmt"
@@ -7,13 +11,16 @@ import (
 	"github.com/onefold-go/onefold"
 )
 
-// panicked marks an error that a panic was turned into.
-type panicked struct{ what, value string }
+// PanicError marks an error that a panic was turned into. It wraps onefold.ErrDamaged.
+type PanicError struct{ what, value string }
 
-func (p *panicked) Error() string { return fmt.Sprintf("%s: %s", p.what, p.value) }
-func (p *panicked) Unwrap() error { return onefold.ErrDamaged }
+// Error says what was done and what the panic said.
+func (p *PanicError) Error() string { return fmt.Sprintf("%s: %s", p.what, p.value) }
 
-// guarded runs fn, which reads or writes the file through bbolt. bbolt panics when it meets a page that
+// Unwrap returns onefold.ErrDamaged.
+func (p *PanicError) Unwrap() error { return onefold.ErrDamaged }
+
+// Run runs fn, which reads or writes a file through bbolt. bbolt panics when it meets a page that
 // cannot be right, and the mapped file faults where the disk cannot be read; both become ErrDamaged.
 //
 // What no guard catches is a panic in a goroutine of bbolt itself. It starts one to find the free pages, in
@@ -21,11 +28,11 @@ func (p *panicked) Unwrap() error { return onefold.ErrDamaged }
 // left to a read, write or sync error of the disk, since a full disk is found before Commit begins. If a
 // page was damaged on such a disk after Open, the process may end there. Nothing that was answered is lost:
 // the file on the disk is that of the last commit, and the next Open checks it.
-func guarded(what string, fn func() error) (err error) {
+func Run(what string, fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
-			err = &panicked{what, fmt.Sprint(p)}
+			err = &PanicError{what, fmt.Sprint(p)}
 		}
 	}()
 	return fn()

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package boltstore
+package disk
 
 import (
 	"os"
@@ -10,9 +10,9 @@ import (
 // adviseDontNeed is POSIX_FADV_DONTNEED, the same number on both architectures of this file.
 const adviseDontNeed = 4
 
-// dropCache asks the kernel to forget its copy of the file, so that the next reads come from the disk.
+// DropCache asks the kernel to forget its copy of the file, so that the next reads come from the disk.
 // After a failed sync the copy can differ from the disk without being marked so.
-func dropCache(f *os.File) error {
+func DropCache(f *os.File) error {
 	_, _, errno := syscall.Syscall6(syscall.SYS_FADVISE64, f.Fd(), 0, 0, adviseDontNeed, 0, 0)
 	if errno != 0 {
 		return errno

@@ -1,6 +1,6 @@
 //go:build unix
 
-package boltstore
+package disk
 
 import "syscall"
 

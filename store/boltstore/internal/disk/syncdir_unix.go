@@ -1,14 +1,14 @@
 //go:build unix
 
-package boltstore
+package disk
 
 import (
 	"errors"
 	"os"
 )
 
-// syncDir makes the entries of a directory durable.
-func syncDir(dir string) error {
+// SyncDir makes the entries of a directory durable.
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

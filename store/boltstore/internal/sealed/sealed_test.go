@@ -1,0 +1,307 @@
+package sealed
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onefold-go/onefold"
+)
+
+func admitAll(*os.File) error { return nil }
+
+func recordOf(position uint64) []byte {
+	return fmt.Appendf(nil, "%0*d", 40+int(position%97), position)
+}
+
+// segment writes a segment file with every third position.
+func segment(t testing.TB, first, end uint64, record func(uint64) []byte) *Records {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "a.seg")
+	w, err := CreateRecords(path, Head{First: first, End: end, Store: [16]byte{1}, Expires: time.Hour})
+	require.NoError(t, err)
+	for p := first + 1; p < end; p += 3 {
+		require.NoError(t, w.Add(p, record(p)))
+	}
+	head, size, err := w.Finish()
+	require.NoError(t, err)
+	r, err := OpenRecords(path, admitAll)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, r.Close()) })
+	assert.Equal(t, head, *r.Head())
+	assert.Equal(t, size, r.Size())
+	assert.NoFileExists(t, path+Aside)
+	return r
+}
+
+func TestASegmentHasTheRecordsThatWereAddedAndNoOthers(t *testing.T) {
+	r := segment(t, 1000, 40_000, recordOf)
+	assert.EqualValues(t, 13_000, r.Head().Records)
+	for p := uint64(1000); p < 40_000; p++ {
+		got, err := r.Get(p)
+		require.NoError(t, err)
+		if p > 1000 && (p-1001)%3 == 0 {
+			require.Equal(t, recordOf(p), got, p)
+		} else {
+			require.Nil(t, got, p)
+		}
+	}
+	_, err := r.Get(999)
+	require.ErrorIs(t, err, onefold.ErrDamaged, "the caller looks in the wrong segment")
+}
+
+func TestASegmentIsVisitedInOrderFromAnyPosition(t *testing.T) {
+	r := segment(t, 1, 5000, recordOf)
+	for _, from := range []uint64{1, 2, 3, 777, 4998, 4999, 5000} {
+		var seen []uint64
+		for at := from; at < 5000; {
+			next, err := r.From(at, func(p uint64, record []byte) error {
+				assert.Equal(t, recordOf(p), record)
+				seen = append(seen, p)
+				return nil
+			})
+			require.NoError(t, err)
+			require.Greater(t, next, at)
+			at = next
+		}
+		var want []uint64
+		for p := uint64(2); p < 5000; p += 3 {
+			if p >= from {
+				want = append(want, p)
+			}
+		}
+		require.Equal(t, want, seen, from)
+	}
+}
+
+func TestRecordsLargerThanAPageAreKept(t *testing.T) {
+	large := func(p uint64) []byte { return slices.Repeat(recordOf(p), int(p%7)*300+1) }
+	r := segment(t, 1, 400, large)
+	for p := uint64(2); p < 400; p += 3 {
+		got, err := r.Get(p)
+		require.NoError(t, err)
+		require.Equal(t, large(p), got)
+	}
+}
+
+func TestASegmentRefusesPositionsOutOfOrderOrRange(t *testing.T) {
+	w, err := CreateRecords(filepath.Join(t.TempDir(), "a.seg"), Head{First: 10, End: 20})
+	require.NoError(t, err)
+	defer w.Abort()
+	require.Error(t, w.Add(9, nil))
+	require.NoError(t, w.Add(10, nil))
+	require.Error(t, w.Add(10, nil))
+	require.Error(t, w.Add(20, nil))
+}
+
+// index writes an index of entries.
+func index(t testing.TB, entries []Entry) *Index {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "a.idx")
+	w, err := CreateIndex(path, Head{First: 1, End: 1 << 40, Records: uint64(len(entries))})
+	require.NoError(t, err)
+	entries = slices.Clone(entries)
+	slices.SortFunc(entries, Entry.Order)
+	for _, e := range entries {
+		require.NoError(t, w.Add(e))
+	}
+	_, _, err = w.Finish()
+	require.NoError(t, err)
+	return openedIndex(t, path)
+}
+
+func openedIndex(t testing.TB, path string) *Index {
+	t.Helper()
+	x, err := OpenIndex(path, admitAll)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, x.Close()) })
+	return x
+}
+
+func entriesOf(seed uint64, n int, mask uint64) []Entry {
+	random := rand.New(rand.NewPCG(seed, 1))
+	entries := make([]Entry, n)
+	for i := range entries {
+		entries[i] = Entry{random.Uint64() & mask, seed<<32 + uint64(i)}
+	}
+	return entries
+}
+
+const (
+	whole   = ^uint64(0)
+	topByte = uint64(0xff) << 56
+)
+
+func TestAnIndexFindsAllPositionsOfAHashNewestFirst(t *testing.T) {
+	for _, mask := range []uint64{whole, topByte, 0, 1 << 63} {
+		for _, n := range []int{1, 2, 3, 10, 1000, 20_000} {
+			t.Run(fmt.Sprintf("%x/%d", mask, n), func(t *testing.T) {
+				entries := entriesOf(7, n, mask)
+				x := index(t, entries)
+				want := map[uint64][]uint64{}
+				for _, e := range slices.Backward(entries) {
+					want[e.Hash] = append(want[e.Hash], e.Position)
+				}
+				for hash, positions := range want {
+					require.True(t, x.MayHave(hash))
+					got, err := x.Find(nil, hash)
+					require.NoError(t, err)
+					require.Equal(t, positions, got)
+				}
+				got, err := x.Find(nil, 0x1234567)
+				require.NoError(t, err)
+				require.Empty(t, got)
+			})
+		}
+	}
+}
+
+func TestAFilterRejectsMostHashesThatAreNotThere(t *testing.T) {
+	x := index(t, entriesOf(3, 50_000, whole))
+	random, hits := rand.New(rand.NewPCG(9, 9)), 0
+	for range 100_000 {
+		if x.MayHave(random.Uint64()) {
+			hits++
+		}
+	}
+	assert.Less(t, hits, 1000)
+	assert.Less(t, x.FilterBytes(), int64(70_000))
+}
+
+func TestAFilterOfSeveralShardsHasAllHashes(t *testing.T) {
+	entries := entriesOf(5, 3*shardHashes, whole)
+	x := index(t, entries)
+	require.Greater(t, len(x.filter.shards), 1)
+	for _, e := range entries {
+		require.True(t, x.MayHave(e.Hash))
+	}
+}
+
+func TestAMergedIndexHasTheEntriesOfAllThatAreKept(t *testing.T) {
+	for _, mask := range []uint64{whole, topByte} {
+		var from []*Index
+		want := map[uint64][]uint64{}
+		for i, n := range []int{10_000, 100, 1, 5000} {
+			entries := entriesOf(uint64(i+1), n, mask)
+			from = append(from, index(t, entries))
+			for _, e := range entries {
+				if e.Position%2 == 0 {
+					want[e.Hash] = append(want[e.Hash], e.Position)
+				}
+			}
+		}
+		path := filepath.Join(t.TempDir(), "m.idx")
+		w, err := CreateIndex(path, Head{First: 1, End: 1 << 40, Records: 15_101})
+		require.NoError(t, err)
+		require.NoError(t, Merge(w, from, func(p uint64) bool { return p%2 == 0 }, func() error { return nil }))
+		_, _, err = w.Finish()
+		require.NoError(t, err)
+		x := openedIndex(t, path)
+		total := 0
+		for hash, positions := range want {
+			slices.SortFunc(positions, func(a, b uint64) int { return int(b) - int(a) })
+			got, err := x.Find(nil, hash)
+			require.NoError(t, err)
+			require.Equal(t, positions, got)
+			total += len(got)
+		}
+		assert.EqualValues(t, total, x.Head().Records)
+	}
+}
+
+func TestAFileOfTheOtherKindIsRefused(t *testing.T) {
+	x, r := index(t, entriesOf(1, 10, whole)), segment(t, 1, 100, recordOf)
+	_, err := OpenRecords(x.Path(), admitAll)
+	require.ErrorIs(t, err, onefold.ErrDamaged)
+	_, err = OpenIndex(r.Path(), admitAll)
+	require.ErrorIs(t, err, onefold.ErrDamaged)
+	_, err = OpenIndex(r.Path()+"x", admitAll)
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// TestADamagedFileIsNeverAMiss turns over bits all over the files.
+func TestADamagedFileIsNeverAMiss(t *testing.T) {
+	entries := entriesOf(2, 2000, whole)
+	x, r := index(t, entries), segment(t, 1, 3000, recordOf)
+	random := rand.New(rand.NewPCG(4, 4))
+	for _, path := range []string{x.Path(), r.Path()} {
+		clean, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for range 400 {
+			b := slices.Clone(clean)
+			bit := random.IntN(len(b) * 8)
+			b[bit/8] ^= 1 << (bit % 8)
+			damaged := filepath.Join(t.TempDir(), "damaged")
+			require.NoError(t, os.WriteFile(damaged, b, 0o600))
+			if path == x.Path() {
+				findAll(t, damaged, entries, bit)
+			} else {
+				getAll(t, damaged, bit)
+			}
+		}
+	}
+}
+
+func findAll(t *testing.T, path string, entries []Entry, bit int) {
+	t.Helper()
+	x, err := OpenIndex(path, admitAll)
+	if err != nil {
+		require.ErrorIs(t, err, onefold.ErrDamaged)
+		return
+	}
+	defer func() { _ = x.Close() }()
+	for _, e := range entries {
+		require.True(t, x.MayHave(e.Hash), "bit %d", bit)
+		got, err := x.Find(nil, e.Hash)
+		if err != nil {
+			require.ErrorIs(t, err, onefold.ErrDamaged)
+			continue
+		}
+		require.Equal(t, []uint64{e.Position}, got, "bit %d", bit)
+	}
+}
+
+func getAll(t *testing.T, path string, bit int) {
+	t.Helper()
+	r, err := OpenRecords(path, admitAll)
+	if err != nil {
+		require.ErrorIs(t, err, onefold.ErrDamaged)
+		return
+	}
+	defer func() { _ = r.Close() }()
+	for p := uint64(2); p < 3000; p += 3 {
+		got, err := r.Get(p)
+		if err != nil {
+			require.ErrorIs(t, err, onefold.ErrDamaged)
+			continue
+		}
+		require.Equal(t, recordOf(p), got, "bit %d", bit)
+	}
+}
+
+func TestHeadsAreReadAsTheyWereWritten(t *testing.T) {
+	h := Head{KindIndex, [16]byte{1}, [16]byte{2}, 3, 4, 5, 6, 7, 8, 9}
+	got, err := ParseHead(h.Encode())
+	require.NoError(t, err)
+	assert.Equal(t, h, got)
+	require.NoError(t, got.Differs(&h))
+	other := h
+	other.Store[0]++
+	require.ErrorContains(t, got.Differs(&other), "belongs to store")
+	other = h
+	other.First--
+	require.ErrorContains(t, got.Differs(&other), "positions 3 to 3 and should be")
+	other = h
+	other.File[0]++
+	require.ErrorContains(t, got.Differs(&other), "another copy")
+	_, err = ParseHead(binary.BigEndian.AppendUint64(nil, 1))
+	require.Error(t, err)
+}
