@@ -7,4 +7,11 @@ require (
 	github.com/stretchr/testify v1.12.1
 )
 
+require (
+	github.com/dchest/siphash v1.2.3 // indirect
+	go.etcd.io/bbolt v1.5.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/sys v0.50.0 // indirect
+)
+
 replace github.com/onefold-go/onefold => ../

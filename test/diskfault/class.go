@@ -32,5 +32,5 @@ func class(err error) string {
 	return "unnamed:" + strings.ReplaceAll(err.Error(), " ", "_")
 }
 
-// classOfOpen is class for Open, which may give errors of the file system as they are.
+// classOfOpen is class for Open and Close, which may give errors of the file system as they are.
 func classOfOpen(err error) string { return strings.Replace(class(err), "unnamed:", "system:", 1) }

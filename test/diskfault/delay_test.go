@@ -16,6 +16,7 @@ const (
 )
 
 func TestNothingIsAckedOrPublishedBeforeADelayedSyncReturns(t *testing.T) {
+	t.Parallel()
 	seed, i := seedOf(t), newInspector(t)
 	delay := shortDelay
 	if *long {

@@ -11,10 +11,12 @@ import (
 )
 
 func TestKilledAtAnyCallTheStoreKeepsWhatWasAcked(t *testing.T) {
+	t.Parallel()
 	seed, i := seedOf(t), newInspector(t)
 	dry := strace(t, small(t.TempDir(), seed), someBytes)
 	require.True(t, dry.facts.Ended)
 	dry.check(t, i)
+	met := 0
 	for _, c := range []struct {
 		call   string
 		sample int
@@ -24,13 +26,18 @@ func TestKilledAtAnyCallTheStoreKeepsWhatWasAcked(t *testing.T) {
 		for _, n := range moments(seed, all, c.sample) {
 			t.Run(fmt.Sprintf("%s %d", c.call, n), func(t *testing.T) {
 				r := strace(t, small(t.TempDir(), seed), someBytes, fmt.Sprintf("%s:signal=KILL:when=%d", c.call, n))
+				if r.trace.killed {
+					met++
+				}
 				r.check(t, i)
 			})
 		}
 	}
+	assert.Positive(t, met, "no worker was killed")
 }
 
 func TestSyncThatFailsIsNeverFollowedByAWrongAnswer(t *testing.T) {
+	t.Parallel()
 	seed, i := seedOf(t), newInspector(t)
 	dry := strace(t, small(t.TempDir(), seed), someBytes)
 	stops := 0
@@ -57,8 +64,9 @@ func TestSyncThatFailsIsNeverFollowedByAWrongAnswer(t *testing.T) {
 }
 
 func TestNoErrorOfAnyCallMakesAWrongAnswer(t *testing.T) {
+	t.Parallel()
 	seed, i := seedOf(t), newInspector(t)
-	dry := strace(t, small(t.TempDir(), seed), someBytes)
+	dry, met := strace(t, small(t.TempDir(), seed), someBytes), 0
 	for _, c := range []struct {
 		call, fault string
 		sample      int
@@ -73,9 +81,14 @@ func TestNoErrorOfAnyCallMakesAWrongAnswer(t *testing.T) {
 			for _, n := range moments(seed, all, c.sample) {
 				fault := fmt.Sprintf("%s:%s:when="+form, c.call, c.fault, n)
 				t.Run(fault, func(t *testing.T) {
-					strace(t, small(t.TempDir(), seed), someBytes, fault).check(t, i)
+					r := strace(t, small(t.TempDir(), seed), someBytes, fault)
+					if r.trace.injected() {
+						met++
+					}
+					r.check(t, i)
 				})
 			}
 		}
 	}
+	assert.Positive(t, met, "no call failed")
 }

@@ -18,6 +18,7 @@ func large(dir string, seed uint64) plan {
 }
 
 func TestFullDiskIsRefusedByNameAndTheWorkGoesOnWithoutARestart(t *testing.T) {
+	t.Parallel()
 	seed, i := seedOf(t), newInspector(t)
 	dry := strace(t, large(t.TempDir(), seed), someBytes)
 	refusals := 0

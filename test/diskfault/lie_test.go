@@ -11,11 +11,12 @@ import (
 // A disk that says that it has synced and has not is beyond any store. It shows that the model and the
 // inspector see what is lost.
 func TestModelSeesWhatIsLostByADiskThatLiesAboutSyncs(t *testing.T) {
+	t.Parallel()
 	seed := seedOf(t)
 	r := strace(t, small(t.TempDir(), seed), allBytes, "fdatasync:retval=0:when=20+")
 	require.True(t, r.facts.Ended)
 	assert.NotEmpty(t, checkOrder(r.trace, r.plan.Dir, true).breaches, "entries were acked without a sync")
-	b := newBlackout(t, seed, 0)
+	b := newBlackout(t, seed, 0, 0)
 	d := newDisk(rootOf(r.plan), never)
 	for _, s := range r.trace.steps {
 		require.NoError(t, d.take(s))
@@ -33,6 +34,7 @@ func TestModelSeesWhatIsLostByADiskThatLiesAboutSyncs(t *testing.T) {
 // A disk that says that it has written a page and has not leaves an older page in its place. The store must
 // not take it for the answer: it opens with all that was acked, or names the damage.
 func TestWriteThatWasConfirmedAndNotMadeIsNamedAsDamage(t *testing.T) {
+	t.Parallel()
 	seed, i := seedOf(t), newInspector(t)
 	dry := strace(t, small(t.TempDir(), seed), someBytes)
 	whole, damaged, wrong := 0, 0, 0

@@ -34,7 +34,7 @@ type blackout struct {
 	t         *testing.T
 	random    *rand.Rand
 	inspector *inspector
-	images    int // of each choice, at most
+	moments   int // at most; 0: all
 	scratch   string
 
 	looked, damaged int
@@ -53,8 +53,12 @@ func scratchDir(t *testing.T) string {
 	return ""
 }
 
-func newBlackout(t *testing.T, seed uint64, images int) *blackout {
-	return &blackout{t: t, random: random(seed), inspector: newInspector(t), images: images, scratch: scratchDir(t), named: map[string]int{}}
+// newBlackout looks at some moments of a run, or at more in the long form; 0 means all.
+func newBlackout(t *testing.T, seed uint64, some, more int) *blackout {
+	if *long {
+		some = more
+	}
+	return &blackout{t: t, random: random(seed), inspector: newInspector(t), moments: some, scratch: scratchDir(t), named: map[string]int{}}
 }
 
 // look replays the runs in order. keepFailed decides about writes whose sync failed.
@@ -100,8 +104,8 @@ func (b *blackout) choose(t *trace) map[int]bool {
 	chosen := map[int]bool{}
 	for _, list := range [][]int{syncs, others} {
 		b.random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
-		if !*long {
-			list = list[:min(len(list), b.images/2)]
+		if b.moments > 0 {
+			list = list[:min(len(list), b.moments/2)]
 		}
 		for _, at := range list {
 			chosen[at] = true
@@ -143,22 +147,26 @@ func rootOf(p plan) string { return filepath.Dir(p.Dir) }
 func never() bool { return false }
 
 func TestPowerLostAtAnyMomentTakesNothingThatWasAcked(t *testing.T) {
+	t.Parallel()
 	seed := seedOf(t)
 	for _, lanes := range []int{1, 4} {
 		t.Run(fmt.Sprintf("%d lanes", lanes), func(t *testing.T) {
 			p := small(t.TempDir(), seed)
 			p.Lanes, p.Entries = lanes, p.Entries/lanes*2
 			r := strace(t, p, allBytes)
-			b := newBlackout(t, seed, 40)
+			b := newBlackout(t, seed, 40, 0)
 			b.look(never, r)
+			assert.Zero(t, b.damaged, "what was not synced yet must not matter")
 			t.Logf("%d images, %d named as damaged %v", b.looked, b.damaged, b.named)
 		})
 	}
 }
 
 func TestPowerLostAfterAKillTakesNothingThatWasAcked(t *testing.T) {
+	t.Parallel()
 	seed := seedOf(t)
 	dry := strace(t, small(t.TempDir(), seed), someBytes)
+	killed := false
 	for _, call := range []string{"fdatasync", "fsync", "pwrite64", "renameat", "mkdirat", "write"} {
 		for _, n := range moments(seed, dry.trace.count(call), 3) {
 			t.Run(fmt.Sprintf("%s %d", call, n), func(t *testing.T) {
@@ -166,26 +174,31 @@ func TestPowerLostAfterAKillTakesNothingThatWasAcked(t *testing.T) {
 				first := strace(t, p, allBytes, fmt.Sprintf("%s:signal=KILL:when=%d", call, n))
 				p.First, p.Entries = p.Entries*p.Lanes, 10
 				second := straceAfter(t, first.facts, p, allBytes)
+				killed = killed || first.trace.killed
 				require.True(t, second.facts.Ended)
-				b := newBlackout(t, seed, 6)
+				b := newBlackout(t, seed, 6, 40)
 				b.look(never, first, second)
 				assert.Zero(t, b.damaged)
 			})
 		}
 	}
+	assert.True(t, killed, "no worker was killed")
 }
 
 func TestPowerLostAfterASyncThatFailedTakesNothingThatWasAcked(t *testing.T) {
-	seed := seedOf(t)
+	t.Parallel()
+	seed, met := seedOf(t), false
 	dry := strace(t, small(t.TempDir(), seed), someBytes)
 	for _, n := range moments(seed, dry.trace.count("fdatasync"), 6) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			r := strace(t, small(t.TempDir(), seed), allBytes, fmt.Sprintf("fdatasync:error=EIO:when=%d", n))
-			b := newBlackout(t, seed, 10)
+			met = met || r.trace.injected()
+			b := newBlackout(t, seed, 10, 40)
 			for _, keep := range []func() bool{never, func() bool { return b.random.IntN(2) == 0 }} {
 				b.look(keep, r)
 			}
 			assert.Zero(t, b.damaged)
 		})
 	}
+	assert.True(t, met, "no sync failed")
 }

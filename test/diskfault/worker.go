@@ -72,7 +72,7 @@ func work(p plan) {
 		say(sayEnd)
 		return
 	}
-	say(sayClosed, class(s.Close(ctx)))
+	say(sayClosed, classOfOpen(s.Close(ctx)))
 	say(sayEnd)
 }
 
