@@ -31,6 +31,8 @@ type Observer struct {
 	RowParked  func(RowEvent) // given up for now; a person decides
 
 	State func(StateEvent) // a part changed its state
+
+	Upkeep func(UpkeepEvent) // a store has done a piece of work in the background, or failed to
 }
 
 // Class sorts errors for metrics and alarms.
@@ -90,4 +92,15 @@ type StateEvent struct {
 	From string
 	To   string // "waiting to start", "running", "waiting for the store", "draining", "stopped"; a relay: "running", "waiting", "stopped"
 	Err  error  // why
+}
+
+// UpkeepEvent tells of a piece of work that a store has done in the background. What failed is tried again.
+type UpkeepEvent struct {
+	At      time.Time
+	Store   string // Info.ID
+	Work    string // boltstore: "seal", "drop", "merge", "expire", "rewrite"
+	Records int    // of the files that were written or removed
+	Bytes   int64
+	Took    time.Duration
+	Err     error
 }

@@ -291,6 +291,7 @@ type Item struct {
 // Stats are for metrics and health.
 type Stats struct {
 	Records, Claims, Waiting, Parked uint64
+	Attention                        uint64        // what needs a person: dead letters, unknown outcomes and parked rows
 	Exact                            bool          // the counters are exact
 	Position                         uint64        // highest journal position now
 	OldestWaiting                    time.Duration // age of the oldest row that is neither parked nor delayed

@@ -3,6 +3,7 @@ package boltstore
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/onefold-go/onefold"
@@ -19,26 +20,29 @@ func (op *commitOp) prepare(g *group) {
 		if f.claim == nil {
 			continue
 		}
-		st := g.store.stripe(f.claim.hash)
-		st.mu.Lock()
-		if first, more := st.positions(f.claim.hash); first != 0 {
-			for _, p := range append([]uint64{first}, more...) {
-				if p != f.claim.replaces {
-					f.elsewhere = append(f.elsewhere, p)
-				}
-			}
-		}
-		if len(st.history) > 0 {
-			f.history = st.history[g.store.historyName(f.encoded.canon, f.claim.hash)]
-		}
-		if f.history != nil {
-			g.load.puts++
-		}
-		if f.claim.replaces != 0 {
-			g.load.puts++
-		}
-		st.mu.Unlock()
+		f.prepare(g)
 	}
+}
+
+func (f *flight) prepare(g *group) {
+	if g.store.shelves.present.Load().mayHave(f.claim.hash) {
+		// Seldom, and then mostly a filter that errs. A file that cannot be read fails this entry alone.
+		f.sealed, f.err = g.store.findSealed(f.claim.hash, f.encoded.canon)
+	}
+	st := g.store.stripe(f.claim.hash)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	f.elsewhere = slices.DeleteFunc(st.candidates(f.elsewhere[:0], f.claim.hash), func(p uint64) bool { return p == f.claim.replaces })
+	if len(st.history) > 0 {
+		f.history = st.history[g.store.historyName(f.encoded.canon, f.claim.hash)]
+	}
+	if f.history != nil {
+		g.load.puts++
+	}
+	if f.claim.replaces != 0 {
+		g.load.puts++
+	}
+	g.load.puts += len(g.store.attention[f.claim.hash])
 }
 
 func (op *commitOp) apply(g *group) error {
@@ -60,19 +64,29 @@ func (op *commitOp) apply(g *group) error {
 // look decides whether the entry may be written: its key must have no outcome, whatever the claim says,
 // and what it has read must be as it was.
 func (f *flight) look(g *group) error {
+	if f.err != nil {
+		return nil
+	}
+	var other found
+	if f.sealed != nil {
+		other = f.sealed.found
+	}
 	if len(f.elsewhere) > 0 {
-		found, err := findIn(&g.b, f.elsewhere[0], f.elsewhere[1:], f.claim.hash, f.encoded.canon, g.store.hashKey)
+		newer, err := g.store.findIn(&g.b, f.elsewhere, f.claim.hash, f.encoded.canon)
 		if err != nil {
 			return err
 		}
-		if found.position != 0 && g.store.alive(found.position, found.record.expires, g.now) {
-			if found.record.token == f.claim.public.Token {
-				f.existing = found.record.public(f.claim.public.Key)
-			} else {
-				f.err = fmt.Errorf("%w: %v has an outcome", onefold.ErrLost, f.claim.public.Key)
-			}
-			return nil
+		if newer.position != 0 {
+			other = newer
 		}
+	}
+	if other.position != 0 && g.store.alive(other.position, other.record.expires, g.now) {
+		if other.record.token == f.claim.public.Token {
+			f.existing = other.record.public(f.claim.public.Key)
+		} else {
+			f.err = fmt.Errorf("%w: %v has an outcome", onefold.ErrLost, f.claim.public.Key)
+		}
+		return nil
 	}
 	if f.encoded.more == nil {
 		return nil
@@ -123,14 +137,17 @@ func (f *flight) apply(g *group) error {
 	}
 	f.position = g.next()
 	stampRecord(x.record, g.wall.UnixNano(), later(g.now, x.retain))
-	if err := g.b.segment.add(position(f.position), x.record); err != nil {
+	if err := g.addRecord(f.position, x.record); err != nil {
 		return err
 	}
-	if old := f.claim.replaces; old != 0 {
+	if old := f.claim.replaces; old != 0 && g.isActive(old) {
 		// The expired record of the key goes, or it would keep the bytes of the key and its result.
-		if err := g.b.segment.remove(position(old)); err != nil {
+		if err := g.b.journal.remove(old); err != nil {
 			return err
 		}
+	}
+	if err := f.keepAttention(g); err != nil {
+		return err
 	}
 	g.head.longest = max(g.head.longest, x.retain)
 	if x.more != nil {

@@ -26,10 +26,26 @@ func (s *Store) Begin(ctx context.Context, r onefold.Request) (onefold.Grant, er
 	canon := r.Key.Append(buffer[:0])
 	hash := s.hash(canon)
 	st := s.stripe(hash)
-	st.mu.Lock()
-	g, err := s.decide(st, hash, canon, &r)
+	var g onefold.Grant
+	var out *outside
+	for {
+		st.mu.Lock()
+		var decided bool
+		var err error
+		if g, decided, err = s.decide(st, hash, canon, &r, out); decided || err != nil {
+			return s.finishBegin(ctx, st, g, canon, r.Durable, err)
+		}
+		st.mu.Unlock()
+		if out, err = s.findSealed(hash, slices.Clone(canon)); err != nil {
+			return onefold.Grant{}, err
+		}
+	}
+}
+
+// finishBegin counts the start of a granted claim if that is asked for. The lock of st is held, and is given up.
+func (s *Store) finishBegin(ctx context.Context, st *stripe, g onefold.Grant, canon []byte, durable bool, err error) (onefold.Grant, error) {
 	var start *startOp
-	if err == nil && r.Durable && g.Verdict == onefold.Granted {
+	if err == nil && durable && g.Verdict == onefold.Granted {
 		start = s.countStart(st, g.Claim.Handle.(*claim), canon)
 	}
 	st.mu.Unlock()
@@ -42,36 +58,32 @@ func (s *Store) Begin(ctx context.Context, r onefold.Request) (onefold.Grant, er
 	return g, nil
 }
 
-// decide is the decision of Begin. The lock of st is held.
-func (s *Store) decide(st *stripe, hash uint64, canon []byte, r *onefold.Request) (onefold.Grant, error) {
+// decide is the decision of Begin. The lock of st is held. It is not decided yet if the segment files must be
+// asked first; see find.
+func (s *Store) decide(st *stripe, hash uint64, canon []byte, r *onefold.Request, out *outside) (g onefold.Grant, decided bool, err error) {
 	mono := s.clock.Mono()
 	c := st.claim(hash, &r.Key)
 	if c != nil && c.live(mono) {
-		return s.meet(st, c, canon, r, mono), nil
+		return s.meet(st, c, canon, r, mono), true, nil
 	}
-	var replaces uint64
-	if first, _ := st.positions(hash); first != 0 {
-		// The copy keeps the buffer of Begin off the heap for fresh keys.
-		found, err := s.find(st, hash, slices.Clone(canon))
-		if err != nil {
-			return onefold.Grant{}, err
-		}
-		if found.live {
-			return s.finished(&found, r), nil
-		}
-		replaces = found.position
+	found, ok, err := s.find(st, hash, canon, out)
+	switch {
+	case err != nil || !ok:
+		return onefold.Grant{}, false, err
+	case found.live:
+		return s.finished(&found, r), true, nil
 	}
 	token, err := s.nextToken()
 	if err != nil {
-		return onefold.Grant{}, err
+		return onefold.Grant{}, false, err
 	}
 	if c != nil {
 		st.drop(c) // its lease is over
 	}
 	c = s.newClaim(r, hash, token, mono)
-	c.replaces = replaces
+	c.replaces = found.position
 	st.add(c)
-	return s.granted(st, c, canon), nil
+	return s.granted(st, c, canon), true, nil
 }
 
 // meet is the answer to a Begin that finds a live claim.
@@ -145,66 +157,6 @@ func later(now, d time.Duration) time.Duration {
 		return math.MaxInt64
 	}
 	return now + d
-}
-
-// found is the outcome of a key in the journal.
-type found struct {
-	position uint64 // 0: there is none
-	live     bool   // see alive
-	record   record // shares no memory with the file
-}
-
-// find looks for the outcome of a key. The lock of st is held, so what it finds stays true until then.
-func (s *Store) find(st *stripe, hash uint64, canon []byte) (found, error) {
-	first, more := st.positions(hash)
-	if first == 0 {
-		return found{}, nil
-	}
-	now := s.now()
-	var f found
-	err := s.snap.read(func(b *buckets) error {
-		var err error
-		f, err = findIn(b, first, more, hash, canon, s.hashKey)
-		return err
-	})
-	f.live = f.position != 0 && s.alive(f.position, f.record.expires, now)
-	return f, err
-}
-
-// alive reports whether a record still counts: its retention is not over, or an effect of it is unsettled.
-func (s *Store) alive(position uint64, expires, now time.Duration) bool {
-	return now < expires || s.rows.unsettled(position) > 0
-}
-
-// findIn reads the records at the given positions until it meets the one of the key. An expired record is
-// removed from the file a little before it leaves the index, so one that is missing is passed over.
-func findIn(b *buckets, first uint64, more []uint64, hash uint64, canon []byte, key hashKey) (found, error) {
-	for i := -1; i < len(more); i++ {
-		p := first
-		if i >= 0 {
-			p = more[i]
-		}
-		stored, err := b.segment.get(position(p))
-		if err != nil {
-			return found{}, err
-		}
-		if stored == nil {
-			continue
-		}
-		r, err := parseRecord(stored)
-		if err != nil {
-			return found{}, unreadable(err, "record %d", p)
-		}
-		if !r.form.is(canon, hash, key) {
-			continue
-		}
-		r.result = slices.Clone(r.result)
-		if r.form.raw != nil {
-			r.form.raw = canon // equal bytes that outlive the transaction
-		}
-		return found{position: p, record: r}, nil
-	}
-	return found{}, nil
 }
 
 // Renew implements [onefold.Store]. A claim whose lease is over may still be renewed if nobody has asked

@@ -23,18 +23,22 @@ var (
 	expiryName    = []byte("stateexp")
 	historyName   = []byte("history")
 	attentionName = []byte("attention")
+	erasedName    = []byte("erased")
 )
 
 // buckets are the buckets of one transaction.
 type buckets struct {
 	meta *bolt.Bucket // see meta.go
 
-	segment, rows, parked, timers, state, expiry, history, attention bucket
+	journal                                                         journal
+	rows, parked, timers, state, expiry, history, attention, erased bucket
 }
 
 // all are the buckets that are counted, in the order of a tally.
 func (b *buckets) all() [len(tally{})]*bucket {
-	return [...]*bucket{&b.segment, &b.rows, &b.parked, &b.timers, &b.state, &b.expiry, &b.history, &b.attention}
+	return [...]*bucket{
+		&b.journal.bucket, &b.rows, &b.parked, &b.timers, &b.state, &b.expiry, &b.history, &b.attention, &b.erased,
+	}
 }
 
 // bucketsOf finds the buckets in tx. Errors: ErrDamaged if one is missing.
@@ -51,16 +55,11 @@ func bucketsOf(tx *bolt.Tx) (buckets, error) {
 	for i, name := range counted() {
 		to := all[i]
 		*to = bucket{raw: root.Bucket(name), name: name}
-		if to.raw == nil && (i != countAttention || formatOf(b.meta) != 1) {
+		if to.raw == nil && (i < countAttention || formatOf(b.meta) != 1) {
 			return b, missing(name)
 		}
 	}
-	active := b.meta.Get(metaActive)
-	if b.segment.raw = b.segment.raw.Bucket(active); b.segment.raw == nil {
-		return b, fmt.Errorf("%w: segment %x is missing", onefold.ErrDamaged, active)
-	}
-	// Positions only grow, so pages are filled to the end and never split in the middle.
-	b.segment.raw.FillPercent, b.rows.raw.FillPercent = 1, 0.9
+	b.rows.raw.FillPercent = 0.9 // positions only grow, so pages are seldom split in the middle
 	return b, nil
 }
 
@@ -98,23 +97,21 @@ func createBuckets(tx *bolt.Tx, id, secret [16]byte, created int64) error {
 			return err
 		}
 	}
-	active := position(1)
-	if _, err := root.Bucket(segName).CreateBucket(active); err != nil {
-		return err
-	}
 	for _, v := range []struct{ key, value []byte }{
 		{metaFormat, binary.BigEndian.AppendUint32(nil, FormatVersion)},
 		{metaSince, binary.BigEndian.AppendUint32(nil, FormatVersion)},
 		{metaID, id[:]},
 		{metaHashKey, secret[:]},
 		{metaCreated, binary.BigEndian.AppendUint64(nil, uint64(created))},
-		{metaActive, active},
 	} {
 		if err := meta.Put(v.key, v.value); err != nil {
 			return err
 		}
 	}
 	if err := putConstantsSum(meta); err != nil {
+		return err
+	}
+	if err := putRegistry(meta, nil); err != nil {
 		return err
 	}
 	return putHead(meta, &head{clean: true})

@@ -53,8 +53,10 @@ type flight struct {
 	encoded encoded
 
 	// The writer's part.
-	elsewhere []uint64 // positions whose records may be of the same key
+	elsewhere []uint64 // positions in the journal whose records may be of the same key
+	sealed    *outside // what the segment files say; nil: nothing
 	history   *history
+	calmed    []uint64 // positions of what needed a person and does not any more
 	position  uint64
 
 	// Valid when the op is done.
@@ -143,32 +145,48 @@ func (s *Store) liftUnclaimed(c *onefold.Commit, f *flight) (*follower, error) {
 	canon := c.Entry.Key.Append(nil)
 	hash := s.hash(canon)
 	st := s.stripe(hash)
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	mono := s.clock.Mono()
-	if other := st.claim(hash, &c.Entry.Key); other != nil && other.live(mono) {
+	var out *outside
+	for {
+		st.mu.Lock()
+		other, decided, err := s.tryUnclaimed(st, hash, canon, c, f, out)
+		st.mu.Unlock()
+		if decided || err != nil {
+			return other, err
+		}
+		if out, err = s.findSealed(hash, canon); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// tryUnclaimed is one try of liftUnclaimed; see decide. The lock of st is held.
+func (s *Store) tryUnclaimed(
+	st *stripe, hash uint64, canon []byte, c *onefold.Commit, f *flight, out *outside,
+) (*follower, bool, error) {
+	if other := st.claim(hash, &c.Entry.Key); other != nil && other.live(s.clock.Mono()) {
 		switch {
 		case other.fingerprint.Conflicts(c.Entry.Fingerprint):
-			return nil, fmt.Errorf("%w: %v", onefold.ErrMismatch, c.Entry.Key)
+			return nil, false, fmt.Errorf("%w: %v", onefold.ErrMismatch, c.Entry.Key)
 		case other.state == committing && other.holder == onefold.Holder{}:
-			return &follower{c, other.flight, false}, nil
+			return &follower{c, other.flight, false}, true, nil
 		}
-		return nil, fmt.Errorf("%w: %v is running", onefold.ErrBusy, c.Entry.Key)
+		return nil, false, fmt.Errorf("%w: %v is running", onefold.ErrBusy, c.Entry.Key)
 	}
 	// No holder: nobody else can be given this claim. Its lease never matters, since it flies at once.
-	g, err := s.decide(st, hash, canon, &onefold.Request{Key: c.Entry.Key, Fingerprint: c.Entry.Fingerprint, Lease: 1})
+	r := onefold.Request{Key: c.Entry.Key, Fingerprint: c.Entry.Fingerprint, Lease: 1}
+	g, decided, err := s.decide(st, hash, canon, &r, out)
 	switch {
-	case err != nil:
-		return nil, err
+	case err != nil || !decided:
+		return nil, false, err
 	case g.Verdict == onefold.Mismatch:
-		return nil, fmt.Errorf("%w: %v", onefold.ErrMismatch, c.Entry.Key)
+		return nil, false, fmt.Errorf("%w: %v", onefold.ErrMismatch, c.Entry.Key)
 	case g.Verdict == onefold.Done:
 		c.Existing = g.Record
-		return nil, nil
+		return nil, true, nil
 	}
 	f.claim = g.Claim.Handle.(*claim)
 	f.claim.state, f.claim.flight = committing, f
-	return nil, nil
+	return nil, true, nil
 }
 
 // follow answers an entry by the flight of the same key that was under way before it.

@@ -43,8 +43,8 @@
 // # Limits
 //
 // One process; a second Open waits for Options.LockWait and gets [onefold.ErrInUse]. One feed at a time. Memory
-// holds an index of all records and a reference to each waiting row. Joins and a scan of
-// [onefold.WhatAttention] are not supported in this version. The file does not shrink.
+// holds an index of all records and a reference to each waiting row. Joins
+// are not supported in this version. The file does not shrink.
 //
 // # Reading the source
 //

@@ -76,6 +76,9 @@ func (x *encoded) encodeRecord(e *onefold.Entry, c *claim, l *load) {
 	// The writer adds what goes with it: an expired record of the key, and its history.
 	size := len(x.record) + sumLen
 	l.add(load{bytes: size + 8 + leafElementLen, largest: size})
+	if needsPerson(x.record) {
+		l.add(load{bytes: size + 8 + leafElementLen, puts: 1})
+	}
 }
 
 func (x *more) encodeState(e *onefold.Entry, l *load) {

@@ -3,7 +3,6 @@ package boltstore
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/onefold-go/onefold"
 )
@@ -34,10 +33,12 @@ type eraseOp struct {
 	key     onefold.Key
 	canon   []byte
 	hash    uint64
-	first   uint64
-	more    []uint64
-	known   bool   // there was something of the key
-	expired uint64 // position of the expired record that goes; 0: none
+	list    []uint64 // positions in the journal whose records may be of the key
+	sealed  []found  // its records in segment files
+	known   bool     // there was something of the key
+	expired uint64   // position of the expired record that goes; 0: none
+	marks   map[uint64][]byte
+	calmed  []uint64 // see flight
 	refused error
 }
 
@@ -56,20 +57,22 @@ func (o *eraseOp) prepare(g *group) {
 		st.mu.Unlock()
 		return
 	}
-	first, more := st.positions(o.hash)
-	o.first, o.more = first, slices.Clone(more)
+	o.list = st.candidates(nil, o.hash)
 	h := st.history[s.historyName(o.canon, o.hash)]
 	if h != nil {
 		st.forget(h)
 	}
 	st.mu.Unlock()
+	if g.store.shelves.present.Load().mayHave(o.hash) {
+		o.sealed, o.refused = s.allSealed(o.hash, o.canon)
+	}
 	if h != nil {
 		o.known = true
 		g.changed = append(g.changed, h)
 		g.history = append(g.history, s.collectHistory([]*history{h})...)
 	}
 	// Each row that ends changes some pages.
-	g.load.puts += 2 * len(s.rows.withHash(o.hash))
+	g.load.puts += 2*len(s.rows.withHash(o.hash)) + len(s.attention[o.hash])
 }
 
 func (o *eraseOp) apply(g *group) error {
@@ -80,47 +83,70 @@ func (o *eraseOp) apply(g *group) error {
 }
 
 func (o *eraseOp) erase(g *group) error {
-	if err := o.eraseRecord(g); err != nil {
+	if err := o.eraseRecords(g); err != nil {
 		return err
 	}
 	if err := o.eraseRows(g); err != nil {
 		return err
 	}
-	if !o.known {
+	var err error
+	if o.calmed, err = g.settleAttention(o.hash, o.canon); err != nil {
+		return err
+	}
+	if !o.known && len(o.calmed) == 0 {
 		o.refused = fmt.Errorf("%w: %v", onefold.ErrNotFound, o.key)
 	}
 	return nil
 }
 
-// publish takes the expired record out of the index.
+// publish takes the expired record out of the index, and lets the marks count.
 func (o *eraseOp) publish(g *group) {
+	for at, mark := range o.marks {
+		g.store.marks.set(at, mark, g.store.clock.Mono())
+	}
+	g.store.attention.leave(o.hash, o.calmed)
 	if o.expired == 0 {
 		return
 	}
 	st := g.store.stripe(o.hash)
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.leave(o.hash, o.expired) {
+	if st.active.leave(o.hash, o.expired) {
 		g.store.records.Add(-1)
 	}
 }
 
-// eraseRecord leaves a mark in place of a record that still dedupes, and nothing of an expired one.
-func (o *eraseOp) eraseRecord(g *group) error {
-	if o.first == 0 {
-		return nil
+// eraseRecords erases all records of the key: the one that counts, and those that have expired and are still
+// somewhere.
+func (o *eraseOp) eraseRecords(g *group) error {
+	for _, at := range o.list {
+		f, err := g.store.findIn(&g.b, []uint64{at}, o.hash, o.canon)
+		if err == nil && f.position != 0 {
+			err = o.eraseRecord(g, &f)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	found, err := findIn(&g.b, o.first, o.more, o.hash, o.canon, g.store.hashKey)
-	if err != nil || found.position == 0 {
-		return err
+	for i := range o.sealed {
+		if err := o.eraseRecord(g, &o.sealed[i]); err != nil {
+			return err
+		}
 	}
-	o.known = true
-	r := found.record
+	return nil
+}
+
+// eraseRecord leaves a mark in place of a record that still dedupes, and nothing of an expired one. In a segment
+// that is not changed any more the mark is put beside it, until the segment is written anew.
+func (o *eraseOp) eraseRecord(g *group, f *found) error {
+	r, active := f.record, g.isActive(f.position)
+	alive, erased := g.store.alive(f.position, f.record.expires, g.now), f.record.flags&recordErased != 0
+	o.known = o.known || alive || !erased // what is erased and has expired is nothing any more
 	switch {
-	case !g.store.alive(found.position, r.expires, g.now):
-		o.expired = found.position
-		return g.b.segment.remove(position(found.position))
-	case r.flags&recordErased != 0:
+	case active && !alive:
+		o.expired = f.position
+		return g.b.journal.remove(f.position)
+	case erased:
 		return nil
 	}
 	r.form = digestOf(o.canon, o.hash, g.store.hashKey)
@@ -129,7 +155,15 @@ func (o *eraseOp) eraseRecord(g *group) error {
 	}
 	r.flags = r.flags&^recordHasResult | recordErased
 	r.result = nil
-	return g.b.segment.put(position(found.position), r.append(make([]byte, 0, r.size())))
+	mark := r.append(make([]byte, 0, r.size()))
+	if active {
+		return g.b.journal.put(f.position, mark)
+	}
+	if o.marks == nil {
+		o.marks = map[uint64][]byte{}
+	}
+	o.marks[f.position] = mark
+	return g.b.erased.put(position(f.position), mark)
 }
 
 // eraseRows ends all rows of the key, those of earlier records of it too.

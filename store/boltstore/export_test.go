@@ -16,13 +16,16 @@ type Hooks struct {
 	RowBudget    int
 	MaxFile      int
 	SweepEvery   time.Duration
+	PieceRecords int
+	TierFactor   int
+	EraseLag     time.Duration
 }
 
 // WithHooks returns o with hooks.
 func WithHooks(o Options, h Hooks) *Options {
 	o.hooks = hooks{
 		hashBits: h.HashBits, beforeWrite: h.BeforeWrite, beforeCommit: h.BeforeCommit, afterCommit: h.AfterCommit, rowBudget: h.RowBudget,
-		maxFile: h.MaxFile, sweepEvery: h.SweepEvery,
+		maxFile: h.MaxFile, sweepEvery: h.SweepEvery, pieceRecords: h.PieceRecords, tierFactor: h.TierFactor, eraseLag: h.EraseLag,
 	}
 	return &o
 }
@@ -44,6 +47,7 @@ func (s *Store) Crash() error {
 	s.changes.mu.Unlock()
 	s.queue.close()
 	<-s.written
+	<-s.kept
 	return s.closeFile()
 }
 
@@ -57,6 +61,9 @@ func (s *Store) Sweep() {
 		}
 	}
 }
+
+// KeepUp does the work in the background that is due, at once.
+func (s *Store) KeepUp() { s.keepUpNow() }
 
 // Queued is how many ops wait for the writer.
 func (s *Store) Queued() int {
@@ -83,6 +90,9 @@ func (s *Store) LiveClaims() int {
 	}
 	return n
 }
+
+// StoreClock is the store clock, which decides retention.
+func (s *Store) StoreClock() time.Duration { return s.now() }
 
 // Summed returns a value with its checksum.
 func Summed(key, value []byte) []byte { return summed(key, value) }

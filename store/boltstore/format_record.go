@@ -46,8 +46,9 @@ func (r *record) append(dst []byte) []byte {
 	return append(dst, r.result...)
 }
 
-// The places of the two fields that are only known when the entry is written.
+// The places of the outcome, and of the two fields that are only known when the entry is written.
 const (
+	recordOutcomeAt = 2
 	recordTokenAt   = 4 + 16
 	recordAtAt      = recordTokenAt + 8
 	recordExpiresAt = recordAtAt + 8
@@ -57,6 +58,11 @@ const (
 func stampRecord(encoded []byte, at int64, expires time.Duration) {
 	binary.BigEndian.PutUint64(encoded[recordAtAt:], uint64(at))
 	binary.BigEndian.PutUint64(encoded[recordExpiresAt:], uint64(expires))
+}
+
+// needsPerson reports whether an encoded record is one of a key that somebody has to look at.
+func needsPerson(encoded []byte) bool {
+	return onefold.Outcome(encoded[recordOutcomeAt]) != onefold.Succeeded
 }
 
 // parseRecord reads what append wrote.

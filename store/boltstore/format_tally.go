@@ -4,11 +4,11 @@ import "encoding/binary"
 
 // tally is the number of entries in each of the buckets that are counted, in the order of counted. It is
 // written with every group, so that a page that has lost entries is found out: what is missing has no checksum.
-type tally [8]uint64
+type tally [9]uint64
 
 // The places in a tally.
 const (
-	countRecords = iota // of all segments together
+	countRecords = iota // of all pieces of the journal together
 	countRows
 	countParked
 	countTimers
@@ -16,11 +16,12 @@ const (
 	countExpiry
 	countHistory
 	countAttention
+	countErased
 )
 
 // counted names the buckets of a tally.
 func counted() [len(tally{})][]byte {
-	return [...][]byte{segName, rowsName, parkedName, timersName, stateName, expiryName, historyName, attentionName}
+	return [...][]byte{segName, rowsName, parkedName, timersName, stateName, expiryName, historyName, attentionName, erasedName}
 }
 
 func (t *tally) encode() []byte {

@@ -18,6 +18,7 @@ type group struct {
 	wall    time.Time
 	changed []*history
 	history []historyWrite
+	active  *run // the active segment with what the group adds; nil: nothing yet
 
 	// rows are the planned states of rows that ops of this group have touched. They become true when the
 	// group is durable; a failed group just drops them.
@@ -92,6 +93,9 @@ func (g *group) apply() error {
 
 // publish makes the group visible: new rows, then records, then what became of older rows.
 func (g *group) publish() {
+	if g.active != nil {
+		g.store.pieces.grow(*g.active, g.now)
+	}
 	for _, o := range g.ops {
 		o.publish(g)
 	}

@@ -81,11 +81,21 @@ func (s *Store) historyName(canon []byte, hash uint64) string {
 	return string(f.append(make([]byte, 0, f.size())))
 }
 
+// historyOf is what is known of the attempts before that of c: an attempt that asks for its claim again must
+// not take its own start for one that was cut short.
 func (s *Store) historyOf(st *stripe, c *claim, canon []byte) onefold.History {
-	if h := st.history[s.historyName(canon, c.hash)]; h != nil {
-		return h.public()
+	h := st.history[s.historyName(canon, c.hash)]
+	if h == nil {
+		return onefold.History{}
 	}
-	return onefold.History{}
+	earlier := *h
+	if c.started && earlier.starts > 0 {
+		earlier.starts--
+	}
+	if earlier.starts == 0 && earlier.failures == 0 {
+		return onefold.History{}
+	}
+	return earlier.public()
 }
 
 // remember returns the history of c's key to change it. The lock of st is held.

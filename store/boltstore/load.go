@@ -1,6 +1,11 @@
 package boltstore
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
 
 // loadMemory fills index, rows and history from the file.
 func (s *Store) loadMemory(b *buckets) error {
@@ -9,9 +14,13 @@ func (s *Store) loadMemory(b *buckets) error {
 		bucket *bucket
 		load   func(b *buckets, key, stored []byte) error
 	}{
-		{"record", &b.segment, s.loadRecord}, {"row", &b.rows, s.loadWaiting}, {"parked row", &b.parked, s.loadParked},
-		{"history", &b.history, s.loadHistory},
+		{"row", &b.rows, s.loadWaiting}, {"parked row", &b.parked, s.loadParked},
+		{"history", &b.history, s.loadHistory}, {"mark", &b.erased, s.loadMark},
+		{"record that needs a person", &b.attention, s.loadAttention},
 	} {
+		if f.bucket.raw == nil {
+			continue // not made yet, in a store of format 1
+		}
 		err := f.bucket.each(func(key, stored []byte) error {
 			if err := f.load(b, key, stored); err != nil {
 				return unreadable(err, "%s %x", f.what, key)
@@ -22,7 +31,7 @@ func (s *Store) loadMemory(b *buckets) error {
 			return err
 		}
 	}
-	return nil
+	return s.loadJournal(b)
 }
 
 // formHash is the hash of the key that f stands for.
@@ -33,45 +42,93 @@ func (s *Store) formHash(f *keyForm) uint64 {
 	return f.hash & s.hashMask
 }
 
+// loadJournal enters the records that are not sealed into the index, and finds out which pieces are left over
+// from segments that are.
+func (s *Store) loadJournal(b *buckets) error {
+	if err := b.journal.list(); err != nil {
+		return err
+	}
+	now := s.shelves.present.Load()
+	since := time.Duration(math.MaxInt64)
+	p := &s.pieces
+	for _, opened := range b.journal.pieces {
+		if now.segment(opened.first) != nil {
+			p.sealed = append(p.sealed, piece{first: opened.first})
+			continue
+		}
+		bucket, err := b.journal.piece(opened.first)
+		if err != nil {
+			return err
+		}
+		one := piece{first: opened.first}
+		err = bucket.each(func(key, stored []byte) error {
+			expires, err := s.loadRecord(b, key, stored)
+			if err != nil {
+				return unreadable(err, "record %x", key)
+			}
+			since = min(since, expires)
+			one.records++
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if len(p.active.pieces) == 0 {
+			p.active.first = one.first
+		}
+		p.active.pieces = append(p.active.pieces, one)
+	}
+	// When the first one was stored is not kept; this is the case if all are kept equally long.
+	p.since = min(since-s.head.longest, s.head.clock)
+	return nil
+}
+
 // loadRecord enters a record into the index. Of several records of one key the newest counts; the others
 // had expired when it was written.
-func (s *Store) loadRecord(b *buckets, key, stored []byte) error {
+func (s *Store) loadRecord(b *buckets, key, stored []byte) (expires time.Duration, err error) {
 	at, err := parsePosition(key)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	r, err := parseRecord(stored)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if at > s.head.position {
-		return fmt.Errorf("it is beyond the last position, %d", s.head.position)
+		return 0, fmt.Errorf("it is beyond the last position, %d", s.head.position)
 	}
 	hash := s.formHash(&r.form)
 	st := s.stripe(hash)
 	replaces := uint64(0)
-	first, more := st.positions(hash)
-	for i := -1; first != 0 && i < len(more); i++ {
-		p := first
-		if i >= 0 {
-			p = more[i]
-		}
-		stored, err := b.segment.get(position(p))
+	for _, p := range st.active.candidates(nil, hash) {
+		stored, err := b.journal.get(p)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		older, err := parseRecord(stored)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if older.form.same(&r.form, s.hashKey) {
 			replaces = p
 			break
 		}
 	}
-	if st.enter(hash, at, replaces) {
+	if st.active.enter(hash, at, replaces) {
 		s.records.Add(1)
 	}
+	return r.expires, nil
+}
+
+func (s *Store) loadMark(_ *buckets, key, stored []byte) error {
+	at, err := parsePosition(key)
+	if err != nil {
+		return err
+	}
+	if _, err := parseRecord(stored); err != nil {
+		return err
+	}
+	s.marks.set(at, slices.Clone(stored), math.MinInt64)
 	return nil
 }
 

@@ -12,10 +12,7 @@ import (
 func (s *Store) lookup(k onefold.Key) (*onefold.Record, uint64, error) {
 	canon := k.Append(nil)
 	hash := s.hash(canon)
-	st := s.stripe(hash)
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	found, err := s.find(st, hash, canon)
+	found, err := s.outcome(hash, canon)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -25,6 +22,23 @@ func (s *Store) lookup(k onefold.Key) (*onefold.Record, uint64, error) {
 	r := found.record.public(k)
 	r.Unsettled = s.rows.unsettled(found.position)
 	return r, found.position, nil
+}
+
+// outcome looks for the outcome of a key.
+func (s *Store) outcome(hash uint64, canon []byte) (f found, err error) {
+	st := s.stripe(hash)
+	var out *outside
+	for ok := false; ; {
+		st.mu.Lock()
+		f, ok, err = s.find(st, hash, canon, out)
+		st.mu.Unlock()
+		if ok || err != nil {
+			return f, err
+		}
+		if out, err = s.findSealed(hash, canon); err != nil {
+			return f, err
+		}
+	}
 }
 
 // Lookup implements [onefold.Store].

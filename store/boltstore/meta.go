@@ -19,7 +19,7 @@ var (
 	metaHashKey = []byte("hashkey") // see hashKey, 16 bytes
 	metaCreated = []byte("created") // wall clock, Unix nanoseconds, 8 bytes
 	metaSum     = []byte("sum")     // checksum of the constants, 4 bytes
-	metaActive  = []byte("active")  // number of the active segment, 8 bytes
+	metaFiles   = []byte("files")   // see registry
 	metaHead    = []byte("head")    // see head
 	metaTally   = []byte("tally")   // see tally
 )
@@ -85,4 +85,24 @@ func readHead(get func(key []byte) []byte) (h head, err error) {
 		return h, unreadable(err, "bucket %q, key %q", metaName, metaTally)
 	}
 	return h, nil
+}
+
+// putRegistry writes the list of the immutable files that count.
+func putRegistry(meta *bolt.Bucket, list registry) error {
+	return meta.Put(metaFiles, summed(metaFiles, list.encode()))
+}
+
+// readRegistry reads what putRegistry wrote. A store of version 1 has none.
+func readRegistry(get func(key []byte) []byte) (list registry, err error) {
+	if parseFormat(get(metaFormat)) == 1 {
+		return nil, nil
+	}
+	stored, err := checked(metaFiles, get(metaFiles))
+	if err == nil {
+		list, err = parseRegistry(stored)
+	}
+	if err != nil {
+		return nil, unreadable(err, "bucket %q, key %q", metaName, metaFiles)
+	}
+	return list, nil
 }

@@ -42,27 +42,29 @@ func Open(dir string, o *Options) (*Store, error) {
 			s.snap.close(err)
 			_ = guard.Run("close", s.db.Close)
 		}
+		s.shelves.replace(&shelf{})
 		return nil, err
 	}
 	go s.write()
+	go s.keepUp()
 	return s, nil
 }
 
 func newStore(dir string, o Options) *Store {
 	s := &Store{
 		dir: dir, path: mainPath(dir), options: o, clock: o.Clock, hashMask: ^uint64(0),
-		closing: make(chan struct{}), written: make(chan struct{}),
+		closing: make(chan struct{}), written: make(chan struct{}), kept: make(chan struct{}), upkeepDue: make(chan struct{}, 1),
 	}
 	s.queue.wake = make(chan struct{}, 1)
 	if o.hooks.hashBits > 0 {
-		s.hashMask = 1<<o.hooks.hashBits - 1
+		s.hashMask <<= 64 - o.hooks.hashBits
 	}
 	for i := range s.stripes {
 		s.stripes[i] = stripe{
-			claims: map[uint64]*claim{}, index: map[uint64]uint64{}, more: map[uint64][]uint64{}, history: map[string]*history{},
+			claims: map[uint64]*claim{}, active: newPart(), history: map[string]*history{},
 		}
 	}
-	s.rows = newRowQueue(s)
+	s.rows, s.attention = newRowQueue(s), attention{}
 	return s
 }
 
@@ -153,6 +155,7 @@ func (s *Store) readIdentity(tx *bolt.Tx) error {
 		return fmt.Errorf("%w; restore the directory from a backup", err)
 	}
 	id, key, created := b.meta.Get(metaID), b.meta.Get(metaHashKey), b.meta.Get(metaCreated)
+	s.id = [16]byte(id)
 	s.hashKey = [2]uint64{binary.BigEndian.Uint64(key), binary.BigEndian.Uint64(key[8:])}
 	s.info = onefold.Info{
 		Kind: Kind, ID: hex.EncodeToString(id), Created: time.Unix(0, int64(binary.BigEndian.Uint64(created))).UTC(),
@@ -183,6 +186,13 @@ func (s *Store) start(mark storeMark) error {
 		}
 		s.info.Clean, s.info.Position = s.head.clean, s.head.position
 		s.base, s.opened = s.head.clock, s.clock.Mono()
+		list, err := readRegistry(b.meta.Get)
+		if err != nil {
+			return err
+		}
+		if err := s.openShelf(list); err != nil {
+			return err
+		}
 		return s.loadMemory(&b)
 	})
 	if err == nil {

@@ -14,6 +14,7 @@ const (
 	DefaultFailureLag      = time.Second
 	DefaultMaxGroupEntries = 4096
 	DefaultMaxGroupBytes   = 8 << 20
+	DefaultSegmentRecords  = 500_000
 )
 
 // Options are the settings of [Open]. The zero value is good.
@@ -42,6 +43,14 @@ type Options struct {
 	// as the main file fits, growing never waits for readers. 0: DefaultMmapBytes.
 	MmapBytes int
 
+	// SegmentRecords is how many records the growing segment holds, for which memory holds an index of about 43
+	// bytes a record. When it is full, or older than a sixteenth of the longest retention, it is written to a file
+	// of its own in the background, which ends when all its records have expired. 0: DefaultSegmentRecords.
+	SegmentRecords int
+
+	// Observer is told of the work in the background: its Upkeep. nil: nobody is.
+	Observer *onefold.Observer
+
 	hooks hooks // tests only
 }
 
@@ -54,6 +63,9 @@ type hooks struct {
 	rowBudget    int          // > 0: bytes of fresh rows kept in memory
 	maxFile      int          // > 0: bytes that the main file may have, as on a full disk
 	sweepEvery   time.Duration
+	pieceRecords int           // > 0: records of a piece of the journal
+	tierFactor   int           // > 0: indexes merged into one
+	eraseLag     time.Duration // > 0: how long marks wait before their segment is written anew
 }
 
 // checked returns o with defaults filled in, or what is wrong with it.
@@ -67,7 +79,7 @@ func (o *Options) checked() (Options, error) {
 		value int64
 	}{
 		{"MaxEntry", int64(c.MaxEntry)}, {"FailureLag", int64(c.FailureLag)}, {"MaxGroupEntries", int64(c.MaxGroupEntries)},
-		{"MaxGroupBytes", int64(c.MaxGroupBytes)}, {"MmapBytes", int64(c.MmapBytes)},
+		{"MaxGroupBytes", int64(c.MaxGroupBytes)}, {"MmapBytes", int64(c.MmapBytes)}, {"SegmentRecords", int64(c.SegmentRecords)},
 	} {
 		if f.value < 0 {
 			return Options{}, fmt.Errorf("%w: Options.%s is %d; use 0 for the default", onefold.ErrInvalid, f.name, f.value)
@@ -86,10 +98,14 @@ func (o *Options) checked() (Options, error) {
 	c.MaxEntry = orDefault(c.MaxEntry, DefaultMaxEntry)
 	c.MaxGroupEntries = orDefault(c.MaxGroupEntries, DefaultMaxGroupEntries)
 	c.MaxGroupBytes = orDefault(c.MaxGroupBytes, DefaultMaxGroupBytes)
+	c.SegmentRecords = orDefault(c.SegmentRecords, DefaultSegmentRecords)
 	c.MmapBytes = orDefault(c.MmapBytes, DefaultMmapBytes)
 	c.FailureLag = orDefault(c.FailureLag, DefaultFailureLag)
 	c.LockWait = orDefault(c.LockWait, DefaultLockWait)
 	c.hooks.sweepEvery = orDefault(c.hooks.sweepEvery, sweepEvery)
+	c.hooks.pieceRecords = orDefault(c.hooks.pieceRecords, pieceRecords)
+	c.hooks.tierFactor = orDefault(c.hooks.tierFactor, tierFactor)
+	c.hooks.eraseLag = orDefault(c.hooks.eraseLag, eraseLag)
 	c.hooks.rowBudget = orDefault(c.hooks.rowBudget, freshRowBytes)
 	return c, nil
 }

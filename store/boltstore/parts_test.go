@@ -31,18 +31,32 @@ func TestBoundGrowsWithWhatAGroupCanMove(t *testing.T) {
 }
 
 func TestIndexHoldsOnePositionOfEachKey(t *testing.T) {
-	st := stripe{index: map[uint64]uint64{}, more: map[uint64][]uint64{}}
-	assert.True(t, st.enter(1, 10, 0))
-	assert.True(t, st.enter(1, 11, 0), "another key of the same hash")
-	assert.True(t, st.enter(1, 12, 0))
-	assert.False(t, st.enter(1, 13, 11), "11 had expired")
-	assert.False(t, st.enter(1, 14, 10))
-	first, more := st.positions(1)
-	assert.Equal(t, uint64(14), first)
-	assert.Equal(t, []uint64{13, 12}, more)
-	first, more = st.positions(2)
-	assert.Zero(t, first)
-	assert.Empty(t, more)
+	p := newPart()
+	assert.True(t, p.enter(1, 10, 0))
+	assert.True(t, p.enter(1, 11, 0), "another key of the same hash")
+	assert.True(t, p.enter(1, 12, 0))
+	assert.False(t, p.enter(1, 13, 11), "11 had expired")
+	assert.False(t, p.enter(1, 14, 10))
+	assert.Equal(t, []uint64{14, 13, 12}, p.candidates(nil, 1))
+	assert.Empty(t, p.candidates(nil, 2))
+	assert.Equal(t, 3, p.size())
+	assert.True(t, p.leave(1, 13))
+	assert.False(t, p.leave(1, 13))
+	assert.Equal(t, []uint64{14, 12}, p.candidates(nil, 1))
+}
+
+func TestAStripeLooksIntoNewerSegmentsFirst(t *testing.T) {
+	st := stripe{active: newPart()}
+	st.active.enter(1, 10, 0)
+	st.freeze()
+	st.active.enter(1, 20, 0)
+	st.freeze()
+	assert.True(t, st.active.enter(1, 30, 20), "what is frozen is not replaced")
+	assert.Equal(t, []uint64{30, 20, 10}, st.candidates(nil, 1))
+	assert.Equal(t, 1, st.thaw())
+	assert.Equal(t, []uint64{30, 20}, st.candidates(nil, 1))
+	assert.Equal(t, 1, st.thaw())
+	assert.Equal(t, []uint64{30}, st.candidates(nil, 1))
 }
 
 func TestClaimsOfOneHashAreKeptApart(t *testing.T) {

@@ -23,9 +23,10 @@ func (op *commitOp) publish(g *group) {
 		case f.err != nil:
 			f.claim.land()
 		default:
-			if st.enter(f.claim.hash, f.position, f.claim.replaces) {
+			if st.active.enter(f.claim.hash, f.position, f.claim.replaces) {
 				g.store.records.Add(1)
 			}
+			f.publishAttention(g.store.attention)
 			st.drop(f.claim)
 			if f.history != nil {
 				st.forget(f.history)

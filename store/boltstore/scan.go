@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/onefold-go/onefold"
@@ -51,24 +52,28 @@ func (s *Store) Scan(ctx context.Context, q onefold.Query) iter.Seq2[onefold.Ite
 type walk struct {
 	store *Store
 	query onefold.Query
-	after []byte // bucket key of the last entry looked at; nil: none yet
+	part  onefold.What // what is walked over now: what needs a person is in two places
+	after []byte       // bucket key of the last entry looked at; nil: none yet
 	done  bool
 }
 
+// The marks of what needs a person. Records come before rows.
+const (
+	recordMark = "record "
+	rowMark    = "row "
+)
+
 func (s *Store) newWalk(q onefold.Query) (*walk, error) {
-	w := &walk{store: s, query: q}
+	w := &walk{store: s, query: q, part: q.What}
 	if q.Limit < 0 {
 		return nil, fmt.Errorf("%w: Query.Limit is %d; it must not be negative", onefold.ErrInvalid, q.Limit)
 	}
 	switch q.What {
-	case onefold.WhatRecords, onefold.WhatWaiting, onefold.WhatParked:
+	case onefold.WhatRecords, onefold.WhatWaiting, onefold.WhatParked, onefold.WhatAttention:
 	case onefold.WhatState:
 		if q.Table == "" {
 			return nil, fmt.Errorf("%w: Query.Table is empty; name the table", onefold.ErrInvalid)
 		}
-	case onefold.WhatAttention:
-		return nil, fmt.Errorf("%w: scan of %q: this version of the store keeps no such list; scan %q and %q",
-			onefold.ErrUnsupported, q.What, onefold.WhatRecords, onefold.WhatParked)
 	default:
 		return nil, fmt.Errorf("%w: Query.What is %q; use one of the constants", onefold.ErrInvalid, q.What)
 	}
@@ -79,7 +84,16 @@ func (s *Store) newWalk(q onefold.Query) (*walk, error) {
 		w.after = stateKey(q.Table, q.After)
 		return w, nil
 	}
-	at, err := hex.DecodeString(q.After)
+	text := q.After
+	if q.What == onefold.WhatAttention {
+		var ok bool
+		if text, ok = strings.CutPrefix(q.After, rowMark); ok {
+			w.part = onefold.WhatParked
+		} else {
+			text = strings.TrimPrefix(q.After, recordMark)
+		}
+	}
+	at, err := hex.DecodeString(text)
 	if err != nil || len(at) != 8 {
 		return nil, fmt.Errorf("%w: Query.After is %q; use the After of an Item of the same kind", onefold.ErrInvalid, q.After)
 	}
@@ -90,6 +104,9 @@ func (s *Store) newWalk(q onefold.Query) (*walk, error) {
 // step returns what is found among the next entries.
 func (w *walk) step() (items []onefold.Item, err error) {
 	now := w.store.now()
+	if w.query.What == onefold.WhatRecords {
+		return w.stepRecords(now)
+	}
 	err = w.store.snap.read(func(b *buckets) error {
 		return w.walk(w.bucket(b), func(key, stored []byte) error {
 			item, ok, err := w.item(key, stored, now)
@@ -102,20 +119,33 @@ func (w *walk) step() (items []onefold.Item, err error) {
 			return nil
 		})
 	})
-	for i := range items {
-		w.store.complete(&items[i])
+	w.complete(items)
+	if w.done && w.part == onefold.WhatAttention {
+		w.part, w.after, w.done = onefold.WhatParked, nil, false
 	}
 	return items, err
 }
 
+// mark is the After of an item with this bucket key.
+func (w *walk) mark(key []byte) string {
+	switch text := hex.EncodeToString(key); {
+	case w.query.What != onefold.WhatAttention:
+		return text
+	case w.part == onefold.WhatAttention:
+		return recordMark + text
+	default:
+		return rowMark + text
+	}
+}
+
 func (w *walk) bucket(b *buckets) *bucket {
-	switch w.query.What {
-	case onefold.WhatRecords:
-		return &b.segment
+	switch w.part {
 	case onefold.WhatWaiting:
 		return &b.rows
 	case onefold.WhatParked:
 		return &b.parked
+	case onefold.WhatAttention:
+		return &b.attention
 	}
 	return &b.state
 }
@@ -155,20 +185,10 @@ func (w *walk) walk(bucket *bucket, visit func(key, stored []byte) error) error 
 
 // item turns one stored entry into an item. ok is false if the query does not ask for it.
 func (w *walk) item(key, stored []byte, now time.Duration) (item onefold.Item, ok bool, err error) {
-	switch w.query.What {
-	case onefold.WhatRecords:
+	switch w.part {
+	case onefold.WhatAttention:
 		r, err := parseRecord(stored)
-		if err != nil {
-			return item, false, err
-		}
-		if at, err := parsePosition(key); err != nil || !w.store.alive(at, r.expires, now) {
-			return item, false, err
-		}
-		p := r.public(onefold.Key{})
-		if w.query.Scope != "" && p.Key.Scope != w.query.Scope {
-			return item, false, nil
-		}
-		return onefold.Item{After: hex.EncodeToString(key), Record: p}, true, nil
+		return onefold.Item{After: w.mark(key), Record: r.public(onefold.Key{})}, err == nil, err
 	case onefold.WhatState:
 		v, err := parseValue(stored)
 		if err != nil || !v.live(now) {
@@ -183,13 +203,16 @@ func (w *walk) item(key, stored []byte, now time.Duration) (item onefold.Item, o
 		return item, false, err
 	}
 	shown := &onefold.Row{Key: r.key, Effect: r.effect, Attempt: int(r.attempts), Tried: r.flags&rowTried != 0}
-	return onefold.Item{After: hex.EncodeToString(key), Row: shown, Reason: r.reason}, true, nil
+	return onefold.Item{After: w.mark(key), Row: shown, Reason: r.reason}, true, nil
 }
 
 // complete adds what only memory knows.
 func (s *Store) complete(item *onefold.Item) {
-	b, err := hex.DecodeString(item.After)
-	if err != nil || len(b) != 8 || item.Table != "" {
+	if item.Record == nil && item.Row == nil {
+		return
+	}
+	b, err := hex.DecodeString(item.After[strings.LastIndexByte(item.After, ' ')+1:])
+	if err != nil || len(b) != 8 {
 		return
 	}
 	at, _ := parsePosition(b)

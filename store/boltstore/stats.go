@@ -17,15 +17,19 @@ func (s *Store) Stats(ctx context.Context) (onefold.Stats, error) {
 		return onefold.Stats{}, refused
 	}
 	st := onefold.Stats{
-		Records: uint64(max(s.records.Load(), 0)), Position: s.loadHead().position, LastFeed: -1, Err: refused,
+		Records: uint64(max(s.records.Load(), 0)) + s.shelves.present.Load().records(), Position: s.loadHead().position, LastFeed: -1, Err: refused,
 	}
 	for i := range s.stripes {
 		st.Claims += s.stripes[i].claimCount()
 	}
 	s.rows.addStats(&st)
+	st.Attention = s.loadHead().tally[countAttention] + st.Parked
 	info, err := os.Stat(s.path)
 	if err == nil {
 		st.Bytes = info.Size()
+	}
+	for _, f := range s.shelves.present.Load().registry() {
+		st.Bytes += f.bytes
 	}
 	pages := s.db.Stats()
 	st.FreeBytes = int64(pages.FreePageN+pages.PendingPageN) * s.mapping.pageSize

@@ -28,21 +28,26 @@ type Store struct {
 	db      *bolt.DB
 	file    *os.File // the main file as bbolt has it open; of the writer
 
+	id       [16]byte
 	hashKey  hashKey
 	hashMask uint64
 	opened   time.Duration // monotonic time of Open
 	base     time.Duration // store clock at Open
 
-	stripes [stripeCount]stripe
-	records atomic.Int64 // entries of the index
-	tokens  atomic.Uint64
-	rows    rowQueue
-	snap    snapshot
-	queue   queue
-	changes changes
-	mapping mapping // of the writer
-	largest int     // of Open: bytes of the largest value in the file
-	counts  tally   // of Open: the entries that the survey has counted
+	stripes   [stripeCount]stripe
+	records   atomic.Int64 // entries of the stripes: of records that are not sealed
+	pieces    pieces
+	shelves   shelves
+	marks     marks
+	attention attention
+	tokens    atomic.Uint64
+	rows      rowQueue
+	snap      snapshot
+	queue     queue
+	changes   changes
+	mapping   mapping // of the writer
+	largest   int     // of Open: bytes of the largest value in the file
+	counts    tally   // of Open: the entries that the survey has counted
 
 	headMu sync.Mutex
 	head   head // as in the file
@@ -52,9 +57,13 @@ type Store struct {
 	closing  chan struct{}           // closed when Close or a fail stop begins
 	stopOnce sync.Once
 	written  chan struct{} // closed when the writer has ended
-	closeMu  sync.Mutex
-	farewell *farewell
-	closed   bool // the file is closed
+	kept     chan struct{} // closed when the upkeep has ended
+
+	upkeepDue chan struct{} // wakes the upkeep
+	upkeepMu  sync.Mutex    // held while it works
+	closeMu   sync.Mutex
+	farewell  *farewell
+	closed    bool // the file is closed
 }
 
 var _ onefold.Store = (*Store)(nil)
@@ -136,6 +145,11 @@ func (s *Store) Close(ctx context.Context) error {
 	s.queue.close()
 	select {
 	case <-s.written:
+	case <-ctx.Done():
+		return fmt.Errorf("close %s with commits in flight: %w", s.dir, ctx.Err())
+	}
+	select {
+	case <-s.kept:
 		return s.closeFile()
 	case <-ctx.Done():
 		return fmt.Errorf("close %s with commits in flight: %w", s.dir, ctx.Err())
@@ -164,6 +178,7 @@ func (s *Store) closeFile() error {
 	}
 	s.closed = true
 	s.snap.close(fmt.Errorf("%w: %s", onefold.ErrClosed, s.dir))
+	s.shelves.replace(&shelf{})
 	var err error
 	if s.farewell != nil && s.farewell.err == nil && s.stopped() == nil {
 		err = s.noteClose() // while the lock is held

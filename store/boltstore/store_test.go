@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -111,4 +112,47 @@ func TestConformanceWhenMostKeysShareAHash(t *testing.T) {
 
 func TestConformanceWhenTheMappedFileIsTiny(t *testing.T) {
 	storetest.Run(t, harness(boltstore.Options{MmapBytes: 64 << 10}, boltstore.Hooks{HashBits: 1, RowBudget: 1}))
+}
+
+// TestConformanceWhileSegmentsComeAndGo seals nearly every record by itself, merges two indexes at a time, and
+// drops pieces of one record.
+func TestConformanceWhileSegmentsComeAndGo(t *testing.T) {
+	seen := &upkeepSeen{works: map[string]int{}}
+	h := harness(boltstore.Options{SegmentRecords: 1, Observer: seen.observer()}, boltstore.Hooks{
+		HashBits: 8, PieceRecords: 1, TierFactor: 2, SweepEvery: time.Millisecond, EraseLag: -1,
+	})
+	whole := h.Open
+	h.Open = func(t testing.TB, clock onefold.Clock) storetest.Instance {
+		i := whole(t, clock)
+		i.FailCommits = nil // the next write may be one of the upkeep
+		return i
+	}
+	t.Run("", func(t *testing.T) { storetest.Run(t, h) }) // ends when all its parallel parts have ended
+	for _, what := range []string{"seal", "drop", "merge", "expire"} {
+		assert.NotZero(t, seen.count(what), what)
+	}
+}
+
+// upkeepSeen counts the pieces of work of an upkeep.
+type upkeepSeen struct {
+	mu    sync.Mutex
+	works map[string]int
+	err   error // the last one
+}
+
+func (u *upkeepSeen) observer() *onefold.Observer {
+	return &onefold.Observer{Upkeep: func(e onefold.UpkeepEvent) {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.works[e.Work]++
+		if e.Err != nil {
+			u.err = e.Err
+		}
+	}}
+}
+
+func (u *upkeepSeen) count(what string) int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.works[what]
 }

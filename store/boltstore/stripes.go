@@ -8,8 +8,11 @@ import (
 	"github.com/onefold-go/onefold"
 )
 
-// stripeCount is into how many parts keys are divided by hash.
-const stripeCount = 256
+// stripeCount is into how many parts keys are divided, by the highest bits of their hash.
+const (
+	stripeCount = 256
+	stripeShift = 64 - 8
+)
 
 // stripe holds what is known of the keys of one part: live claims, where outcomes are stored, and the
 // history of keys without one.
@@ -21,13 +24,21 @@ type stripe struct {
 	mu     sync.Mutex
 	claims map[uint64]*claim // by hash; keys of equal hash are chained
 
-	// index holds the position of the newest outcome of each key by hash; more holds the further
-	// positions of hashes that several keys share. What it points to may have expired.
-	index map[uint64]uint64
-	more  map[uint64][]uint64
+	active part   // of the segment that grows
+	frozen []part // of those that wait to be sealed, newest first
 
 	history map[string]*history // by stored form of the key
 }
+
+// part is the index of one segment that is not sealed yet, as far as this stripe goes: the position of the
+// outcome of each key by hash. more holds the further positions of hashes that several keys share. What it
+// points to may have expired.
+type part struct {
+	index map[uint64]uint64
+	more  map[uint64][]uint64
+}
+
+func newPart() part { return part{index: map[uint64]uint64{}, more: map[uint64][]uint64{}} }
 
 // claimState is what a claim is now.
 type claimState uint8
@@ -64,7 +75,7 @@ func (c *claim) live(mono time.Duration) bool {
 // hash is the hash of the canonical form of a key in this store.
 func (s *Store) hash(canon []byte) uint64 { return s.hashKey.hash(canon) & s.hashMask }
 
-func (s *Store) stripe(hash uint64) *stripe { return &s.stripes[hash%stripeCount] }
+func (s *Store) stripe(hash uint64) *stripe { return &s.stripes[hash>>stripeShift] }
 
 func (st *stripe) claim(hash uint64, k *onefold.Key) *claim {
 	c := st.claims[hash]
@@ -101,38 +112,74 @@ func (st *stripe) drop(c *claim) {
 	}
 }
 
-// positions returns where outcomes with this hash are stored.
-func (st *stripe) positions(hash uint64) (first uint64, more []uint64) {
-	first = st.index[hash]
-	if first != 0 && len(st.more) > 0 {
-		more = st.more[hash]
+// candidates appends the positions of outcomes with this hash that are not sealed, those of newer segments
+// first.
+func (st *stripe) candidates(list []uint64, hash uint64) []uint64 {
+	list = st.active.candidates(list, hash)
+	for i := range st.frozen {
+		list = st.frozen[i].candidates(list, hash)
 	}
-	return first, more
+	return list
 }
 
-// enter puts an outcome into the index, in place of the expired one of the same key if there is one.
-// It reports whether the index has grown.
-func (st *stripe) enter(hash, position, replaces uint64) bool {
-	first := st.index[hash]
+func (p *part) candidates(list []uint64, hash uint64) []uint64 {
+	first := p.index[hash]
+	if first == 0 {
+		return list
+	}
+	list = append(list, first)
+	if len(p.more) > 0 {
+		list = append(list, p.more[hash]...)
+	}
+	return list
+}
+
+// freeze gives the stripe a new active part.
+func (st *stripe) freeze() {
+	st.frozen = slices.Insert(st.frozen, 0, st.active)
+	st.active = newPart()
+}
+
+// thaw forgets the oldest frozen part, whose segment is sealed. It returns how many outcomes that had.
+func (st *stripe) thaw() int {
+	n := len(st.frozen) - 1
+	old := st.frozen[n]
+	st.frozen = slices.Delete(st.frozen, n, n+1)
+	return old.size()
+}
+
+// size is the number of outcomes in p.
+func (p *part) size() int {
+	n := len(p.index)
+	for _, more := range p.more {
+		n += len(more)
+	}
+	return n
+}
+
+// enter puts an outcome into the active part, in place of the expired one of the same key if that is there. It
+// reports whether the part has grown.
+func (p *part) enter(hash, position, replaces uint64) bool {
+	first := p.index[hash]
 	switch {
 	case first == 0 || first == replaces:
-		st.index[hash] = position
+		p.index[hash] = position
 		return first == 0
 	case replaces != 0:
-		for i, p := range st.more[hash] {
-			if p == replaces {
-				st.more[hash][i] = position
+		for i, at := range p.more[hash] {
+			if at == replaces {
+				p.more[hash][i] = position
 				return false
 			}
 		}
 	}
-	st.more[hash] = append(st.more[hash], position)
+	p.more[hash] = append(p.more[hash], position)
 	return true
 }
 
-// leave takes an outcome out of the index. It reports whether it was in it.
-func (st *stripe) leave(hash, position uint64) bool {
-	first, more := st.positions(hash)
+// leave takes an outcome out of the part. It reports whether it was in it.
+func (p *part) leave(hash, position uint64) bool {
+	first, more := p.index[hash], p.more[hash]
 	i := slices.Index(more, position)
 	switch {
 	case first != position && i < 0:
@@ -140,14 +187,14 @@ func (st *stripe) leave(hash, position uint64) bool {
 	case first != position:
 		more = slices.Delete(more, i, i+1)
 	case len(more) == 0:
-		delete(st.index, hash)
+		delete(p.index, hash)
 	default:
-		st.index[hash], more = more[len(more)-1], more[:len(more)-1]
+		p.index[hash], more = more[len(more)-1], more[:len(more)-1]
 	}
 	if len(more) == 0 {
-		delete(st.more, hash)
+		delete(p.more, hash)
 	} else {
-		st.more[hash] = more
+		p.more[hash] = more
 	}
 	return true
 }

@@ -48,6 +48,7 @@ type survey struct {
 	pages   uint64 // number of pages in use or free
 	reached []uint64
 	buffers [][]byte // one for each depth; keys of a page are looked at while those below it are walked
+	shallow bool     // leaves below branches are not read
 
 	torn        bool    // one of the two meta pages is not whole
 	firstBucket []byte  // name of the first bucket
@@ -58,29 +59,47 @@ type survey struct {
 // surveyFile walks over the file. Its errors say what is wrong with a page.
 func surveyFile(file io.ReaderAt, size int64) (*survey, error) {
 	s := &survey{file: file, size: size, found: newContent()}
-	meta, err := s.readMeta()
-	if err != nil {
-		return nil, err
-	}
-	root, free := native.Uint64(meta[16:]), native.Uint64(meta[32:])
-	s.pages = native.Uint64(meta[40:])
-	if s.pages < 3 || s.pages > uint64(size)/uint64(s.page) {
-		return nil, fmt.Errorf("it has %d bytes and should have %d pages of %d", size, s.pages, s.page)
-	}
-	s.reached = make([]uint64, s.pages/64+1)
-	_, _ = s.reach(0, 0), s.reach(1, 0)
-	if free != noFreelist {
-		if err := s.walkFreelist(free); err != nil {
-			return nil, fmt.Errorf("list of free pages: %w", err)
-		}
-	}
-	if err := s.walkTree(root, span{}, nil, 0); err != nil {
+	if err := s.walk(); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// readMeta finds the size of pages, and the newest of the two meta pages that is whole.
+// surveyTree walks over what stands above the leaves of a file whose leaves are checked when they are read.
+// Both meta pages must be whole.
+func surveyTree(file io.ReaderAt, size int64) error {
+	s := &survey{file: file, size: size, found: newContent(), shallow: true}
+	err := s.walk()
+	if err == nil && s.torn {
+		err = errors.New("one of its first two pages is not whole")
+	}
+	return err
+}
+
+func (s *survey) walk() error {
+	meta, err := s.readMeta()
+	if err != nil {
+		return err
+	}
+	root, free := native.Uint64(meta[16:]), native.Uint64(meta[32:])
+	s.pages = native.Uint64(meta[40:])
+	if s.pages < 3 || s.pages > uint64(s.size)/uint64(s.page) {
+		return fmt.Errorf("it has %d bytes and should have %d pages of %d", s.size, s.pages, s.page)
+	}
+	s.reached = make([]uint64, s.pages/64+1)
+	_, _ = s.reach(0, 0), s.reach(1, 0)
+	if free != noFreelist {
+		if err := s.walkFreelist(free); err != nil {
+			return fmt.Errorf("list of free pages: %w", err)
+		}
+	}
+	return s.walkTree(root, span{}, nil, 0)
+}
+
+// readMeta finds the size of pages, and the newer of the two meta pages. Both must be whole. bbolt would make do
+// with one, but that may be the older one: after a crash the last commit, which was answered, would be gone
+// and its keys granted again. A write that is cut short does not tear the page: what counts of it lies
+// within one sector.
 func (s *survey) readMeta() ([]byte, error) {
 	first := s.metaAt(0)
 	if first != nil {
@@ -98,9 +117,9 @@ func (s *survey) readMeta() ([]byte, error) {
 	second := s.metaAt(s.page)
 	s.torn = first == nil || second == nil
 	switch {
-	case first == nil:
-		return second, nil
-	case second == nil || native.Uint64(first[48:]) > native.Uint64(second[48:]):
+	case first == nil || second == nil:
+		return nil, errors.New("one of its first two pages is not whole")
+	case native.Uint64(first[48:]) > native.Uint64(second[48:]):
 		return first, nil
 	}
 	return second, nil
@@ -233,6 +252,7 @@ func (s *survey) walkBranch(b []byte, keys span, path [][]byte, depth int) error
 	if err != nil {
 		return err
 	}
+	passLeaves := s.shallow && s.isLeaf(native.Uint64(b[pageHeadLen+8:]))
 	for i := range n {
 		// The first key of a branch may lag behind the keys below it, and above those of its parent.
 		child := span{low: low, high: keys.high}
@@ -244,13 +264,28 @@ func (s *survey) walkBranch(b []byte, keys span, path [][]byte, depth int) error
 		if len(low) == 0 || !keys.has(low) || child.high != nil && bytes.Compare(low, child.high) >= 0 {
 			return fmt.Errorf("element %d: key %x is out of order", i, shown(low))
 		}
-		at := pageHeadLen + i*branchElementLen
-		if err := s.walkTree(native.Uint64(b[at+8:]), child, path, depth+1); err != nil {
+		page := native.Uint64(b[pageHeadLen+i*branchElementLen+8:])
+		if passLeaves {
+			err = s.reach(page, 0) // all pages below a branch are of one kind
+		} else {
+			err = s.walkTree(page, child, path, depth+1)
+		}
+		if err != nil {
 			return err
 		}
 		low = child.high
 	}
 	return nil
+}
+
+// isLeaf reports whether a page is a leaf.
+func (s *survey) isLeaf(id uint64) bool {
+	var b [pageHeadLen]byte
+	if id < 2 || id >= s.pages {
+		return false // found out when it is read
+	}
+	_, err := s.file.ReadAt(b[:], int64(id)*s.page)
+	return err == nil && native.Uint64(b[:]) == id && native.Uint16(b[8:]) == leafPage
 }
 
 func (s *survey) walkLeaf(b []byte, keys span, path [][]byte, depth int) error {

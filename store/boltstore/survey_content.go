@@ -34,13 +34,13 @@ func (c *content) note(path [][]byte, key, value []byte) {
 	name := path[1]
 	if bytes.Equal(name, metaName) {
 		c.meta[string(key)] = bytes.Clone(value)
-		if bytes.Equal(key, metaHead) || bytes.Equal(key, metaTally) {
+		if bytes.Equal(key, metaHead) || bytes.Equal(key, metaTally) || bytes.Equal(key, metaFiles) {
 			c.look(name, key, value)
 		}
 		return
 	}
 	for i := range c.names {
-		// Records stand in the buckets of segments, one deeper than all else.
+		// Records stand in the pieces of the journal, one deeper than all else.
 		if bytes.Equal(name, c.names[i]) && (len(path) > 2) == (i == countRecords) {
 			c.counts[i]++
 			c.look(name, key, value)
@@ -79,6 +79,9 @@ func (c *content) check() error {
 		return err
 	}
 	h, err := readHead(get)
+	if err == nil {
+		_, err = readRegistry(get)
+	}
 	if err != nil || parseFormat(get(metaFormat)) == 1 {
 		return err
 	}

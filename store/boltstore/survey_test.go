@@ -220,3 +220,19 @@ func TestFileOfBboltWithAListOfFreePagesIsSurveyed(t *testing.T) {
 	_, err = s.Lookup(context.Background(), ofID("7"))
 	assert.NoError(t, err)
 }
+
+func TestFileOfWhichOneMetaPageIsNotWholeIsDamaged(t *testing.T) {
+	for i := range 2 {
+		dir := t.TempDir()
+		s := opened(t, dir, nil)
+		require.NoError(t, stored(t, s, entryOf("a")))
+		require.NoError(t, s.Crash())
+		b, err := os.ReadFile(mainPath(dir))
+		require.NoError(t, err)
+		b[i*os.Getpagesize()+pageHeadLen+50] ^= 1
+		require.NoError(t, os.WriteFile(mainPath(dir), b, 0o600))
+		// Which of the two is the newer one cannot be told any more: with it the last commit might be gone.
+		_, err = Open(dir, nil)
+		require.ErrorIs(t, err, onefold.ErrDamaged)
+	}
+}

@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 
 	bolt "go.etcd.io/bbolt"
-
-	"github.com/onefold-go/onefold"
 )
 
 // upgrade turns a store of format 1 into one of the present format: it adds the bucket of what needs a person,
@@ -13,17 +11,25 @@ import (
 // are written again. b are the buckets of tx.
 func (s *Store) upgrade(tx *bolt.Tx, b *buckets) error {
 	s.head.tally = s.counts
-	if _, err := tx.Bucket(rootName).CreateBucket(attentionName); err != nil {
+	for _, name := range [][]byte{attentionName, erasedName} {
+		if _, err := tx.Bucket(rootName).CreateBucket(name); err != nil {
+			return err
+		}
+	}
+	err := putRegistry(tx.Bucket(rootName).Bucket(metaName), nil)
+	if err != nil {
 		return err
 	}
-	var err error
 	if *b, err = bucketsOf(tx); err != nil {
 		return err
 	}
 	b.countIn(&s.head.tally)
-	err = b.segment.each(func(key, value []byte) error {
+	err = b.journal.each(func(key, value []byte) error {
 		r, err := parseRecord(value)
-		if err != nil || r.outcome == onefold.Succeeded || r.flags&recordErased != 0 {
+		if err != nil || !needsPerson(value) || r.flags&recordErased != 0 {
+			return err
+		}
+		if err := s.loadAttention(b, key, value); err != nil {
 			return err
 		}
 		return b.attention.add(key, r.append(make([]byte, 0, r.size())))

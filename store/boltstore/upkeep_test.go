@@ -89,10 +89,12 @@ func TestNothingOfAKeyIsLeftAfterErase(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clock, dir := storetest.NewClock(), t.TempDir()
-			s := open(t, dir, &boltstore.Options{Clock: clock.Clock()})
+			s := open(t, dir, boltstore.WithHooks(boltstore.Options{Clock: clock.Clock()}, boltstore.Hooks{EraseLag: time.Second}))
 			c.make(t, s, clock)
 			put(t, s, key("bystander"), "kept", effect)
 			require.NoError(t, s.Erase(ctx, personal))
+			clock.Advance(2 * time.Second)
+			s.KeepUp()
 			g, err := s.Begin(ctx, request(personal))
 			require.NoError(t, err)
 			assert.Zero(t, g.History)

@@ -34,6 +34,7 @@ func (s *Store) write() {
 			ops = append(ops, o)
 			sum.add(o.weight())
 		}
+		s.freezeIfDue()
 		if len(ops) > 0 || overdue {
 			err := s.writeGroup(ops, sum)
 			clear(ops)
@@ -78,7 +79,7 @@ func (s *Store) writeGroup(ops []op, sum load) error {
 		for _, o := range ops {
 			o.prepare(g)
 		}
-		if s.options.hooks.beforeWrite != nil && len(ops) > 0 {
+		if s.options.hooks.beforeWrite != nil && sum.entries > 0 {
 			s.options.hooks.beforeWrite()
 		}
 		err = s.commitGroup(g)

@@ -85,7 +85,7 @@ func (s *Store) Wait(ctx context.Context, k onefold.Key) (onefold.Record, error)
 }
 
 // Erase implements [onefold.Store]. A dead letter or unknown outcome leaves the attention list. Rows are
-// erased however long ago their record expired.
+// erased however long ago their record expired, and failures even if the key has no outcome yet.
 func (s *Store) Erase(ctx context.Context, k onefold.Key) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (s *Store) Erase(ctx context.Context, k onefold.Key) error {
 	}
 	ofKey := func(r *row) bool { return r.id == digest }
 	dead := s.data.attention[digest]
-	if s.stored(digest) == nil && dead == nil && !slices.ContainsFunc(s.data.rows, ofKey) {
+	if s.stored(digest) == nil && dead == nil && s.data.history[digest] == nil && !slices.ContainsFunc(s.data.rows, ofKey) {
 		return fmt.Errorf("%w: %v", onefold.ErrNotFound, k)
 	}
 	s.data.records[digest].erase() // an expired one, too, as long as it is here
@@ -142,6 +142,7 @@ func (s *Store) Stats(ctx context.Context) (onefold.Stats, error) {
 		}
 		st.Waiting++
 	}
+	st.Attention = uint64(len(s.data.attention)) + st.Parked
 	if s.lastFeed >= 0 {
 		st.LastFeed = max(s.mono()-s.lastFeed, time.Duration(0))
 	}

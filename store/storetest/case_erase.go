@@ -15,6 +15,8 @@ func eraseCases() []testCase {
 			rule: "When a key was stored anew after its record expired and is erased then, neither of its results and none of its rows is found anywhere."},
 		{name: "rows of an expired key can be erased", needs: needClock, run: eraseExpired,
 			rule: "Erase of a key whose retention has ended while effects of it wait or are parked is success and removes them; nothing is left of the key then."},
+		{name: "failures of an unfinished key can be erased", run: eraseFailures,
+			rule: "Erase of a key that has failed and has no outcome is success and removes its failures, whose reasons may name a person."},
 	}
 }
 
@@ -77,4 +79,11 @@ func eraseExpired(e *env) {
 	}
 	e.handsOut(e.feedAgain(f))
 	e.verdict(onefold.Granted, k, "expired long ago")
+}
+
+func eraseFailures(e *env) {
+	k := key("a")
+	e.fail(k, "personal", true)
+	require.NoError(e, e.store.Erase(e.ctx, k))
+	assert.Zero(e, e.history(k))
 }

@@ -20,7 +20,7 @@ func historyCases() []testCase {
 		{name: "histories belong to their keys", run: historiesApart,
 			rule: "Failures of one key, or of one generation, are not told of another."},
 		{name: "a durable start is counted before it is granted", run: durableStarts,
-			rule: "A grant with Request.Durable adds one start to what the next grant tells, also if the claim is given back to its holder twice; other grants add none."},
+			rule: "A grant with Request.Durable adds one start to what the next grant tells, also if the claim is given back to its holder twice, and never to what its own holder is told; other grants add none."},
 		{name: "a start that was given back was not cut short", run: startGivenBack,
 			rule: "An uncounted release takes back the durable start of its attempt, so that starts without failures mean attempts that were cut short."},
 		{name: "a cut-short start shows", needs: needClock, run: startCutShort,
@@ -84,6 +84,7 @@ func durableStarts(e *env) {
 	assert.Zero(e, e.beginAs(r).History.Starts, "earlier attempts only")
 	g := e.beginAs(r)
 	require.Equal(e, onefold.Granted, g.Verdict)
+	assert.Zero(e, g.History, "its own start is no earlier attempt")
 	require.NoError(e, e.store.Release(e.ctx, g.Claim, onefold.Failure{Reason: "no", Counted: true}))
 	e.fail(k, "not durable", true)
 	h := e.history(k)

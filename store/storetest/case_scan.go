@@ -35,6 +35,12 @@ func scanCases() []testCase {
 			rule: "A dead letter and an unknown outcome are still found by Scan of attention after their record has expired, until they are erased."},
 		{name: "stats count", run: statsCount,
 			rule: "Stats count records, claims, waiting and parked rows, and the position grows with each commit. Counters that are not exact miss nothing that is there, and count nothing that never was."},
+		{name: "stats count what needs a person", needs: needAttention, run: statsAttention,
+			rule: "Stats count dead letters, unknown outcomes and parked rows as what needs a person, until they are erased or have ended."},
+		{name: "a scan of what needs a person can be continued", needs: needAttention, run: attentionPages,
+			rule: "Scans of attention with a limit that go on behind the last item find each record and each parked row exactly once."},
+		{name: "a newer outcome takes the place of a dead letter", needs: needAttention | needClock, run: attentionReplaced,
+			rule: "Scan of attention shows one outcome of a key at most: the commit of a newer one removes the older, and a success leaves none."},
 		{name: "stats tell how old the oldest waiting row is", needs: needClock, run: statsAges,
 			rule: "Stats tell the age of the oldest row that is neither parked nor delayed, and how long ago a relay last asked, or that none ever did."},
 	}
@@ -242,6 +248,51 @@ func attentionStays(e *env) {
 	assert.Equal(e, map[onefold.Key]onefold.Outcome{key("unknown"): onefold.ParkedUnknown}, outcomes)
 }
 
+func attentionPages(e *env) {
+	k := e.doneWith("rows", 3)
+	for i := range 4 {
+		e.ended(key(strconv.Itoa(i)), onefold.DeadLettered)
+	}
+	f := e.feed()
+	e.settle(onefold.Parked, e.handsOut(f, k.EffectID(0), k.EffectID(1), k.EffectID(2))...)
+	whole, parts := e.scan(onefold.Query{What: onefold.WhatAttention}), []onefold.Item{}
+	require.Len(e, whole, 7)
+	q := onefold.Query{What: onefold.WhatAttention, Limit: 2}
+	for range len(whole) {
+		page := e.scan(q)
+		require.LessOrEqual(e, len(page), 2)
+		parts = append(parts, page...)
+		if len(page) > 0 {
+			q.After = page[len(page)-1].After
+		}
+	}
+	require.Len(e, parts, len(whole))
+	for i := range whole {
+		assert.Equal(e, whole[i].After, parts[i].After)
+	}
+}
+
+func attentionReplaced(e *env) {
+	e.ended(key("better"), onefold.DeadLettered)
+	e.ended(key("worse"), onefold.ParkedUnknown)
+	e.clock.Advance(2 * retain)
+	e.ended(key("better"), onefold.Succeeded)
+	e.ended(key("worse"), onefold.DeadLettered)
+	check := func() {
+		items := e.scan(onefold.Query{What: onefold.WhatAttention})
+		require.Len(e, items, 1)
+		assert.Equal(e, key("worse"), items[0].Record.Key)
+		assert.Equal(e, onefold.DeadLettered, items[0].Record.Outcome)
+	}
+	check()
+	if e.in.Reopen != nil {
+		e.reopen(false)
+		check()
+	}
+	require.NoError(e, e.store.Erase(e.ctx, key("worse")))
+	assert.Empty(e, e.scan(onefold.Query{What: onefold.WhatAttention}))
+}
+
 func (e *env) stats() onefold.Stats {
 	e.Helper()
 	st, err := e.store.Stats(e.ctx)
@@ -272,6 +323,25 @@ func statsCount(e *env) {
 			assert.Equal(e, c.there, c.got, what)
 		}
 	}
+}
+
+func statsAttention(e *env) {
+	count := func(want uint64) {
+		st := e.stats()
+		assert.GreaterOrEqual(e, st.Attention, want)
+		if st.Exact {
+			assert.Equal(e, want, st.Attention)
+		}
+	}
+	count(0)
+	k := e.doneWith("rows", 2)
+	e.ended(key("dead"), onefold.DeadLettered)
+	e.ended(key("unknown"), onefold.ParkedUnknown)
+	e.settle(onefold.Parked, e.handsOut(e.feed(), k.EffectID(0), k.EffectID(1))...)
+	count(4)
+	e.settle(onefold.Discarded, *e.scan(onefold.Query{What: onefold.WhatParked})[0].Row)
+	require.NoError(e, e.store.Erase(e.ctx, key("unknown")))
+	count(2)
 }
 
 func statsAges(e *env) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"reflect"
 	"sync"
 	"time"
 
@@ -42,11 +41,7 @@ func say(words ...any) {
 
 // options are those of a plan.
 func options(segment int) *boltstore.Options {
-	o := &boltstore.Options{FailureLag: 10 * time.Millisecond}
-	if f := reflect.ValueOf(o).Elem().FieldByName("SegmentRecords"); f.IsValid() {
-		f.SetInt(int64(segment))
-	}
-	return o
+	return &boltstore.Options{FailureLag: 10 * time.Millisecond, SegmentRecords: segment}
 }
 
 // work does all of a plan and returns when the store is closed or cannot be used any more.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 )
 
 // blockBytes is how large a block of records grows: four fill a page.
@@ -60,6 +61,11 @@ func (w *RecordsWriter) flush(end uint64) error {
 	err := w.w.put(blockBucket, binary.BigEndian.AppendUint64(nil, w.first), value)
 	w.block, w.first = w.block[:0], end
 	return err
+}
+
+// SetLife notes when the last of the records expires by store clock, and when the oldest was written.
+func (w *RecordsWriter) SetLife(expires time.Duration, written int64) {
+	w.head.Expires, w.head.Written = expires, written
 }
 
 // Finish makes the file complete and durable under its name; the directory is the caller's to sync. It

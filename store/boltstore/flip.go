@@ -1,0 +1,110 @@
+package boltstore
+
+import (
+	"errors"
+
+	"github.com/onefold-go/onefold"
+)
+
+// flipOp lets another set of immutable files count. It is the last write of every piece of work on them: before
+// it the old files count, after it the new ones, whatever happens in between.
+type flipOp struct {
+	answer
+	change change
+	unmark []uint64 // positions of marks that a new file holds
+	thaw   bool     // the new segment is the oldest frozen one
+	next   *shelf
+}
+
+// flip makes the new files durable under their names, lets them count, and removes those that do not count any
+// more.
+func (s *Store) flip(o *flipOp) error {
+	err := s.syncSealed()
+	if err == nil {
+		err = s.do(o)
+	}
+	switch {
+	case errors.Is(err, onefold.ErrUnknown), errors.Is(err, onefold.ErrDamaged):
+		return err // they may count: the next open decides
+	case err != nil:
+		return errors.Join(err, s.discard(&o.change))
+	}
+	var files []sealedFile
+	for _, f := range o.change.dropSegments {
+		files = append(files, f.sealedFile)
+	}
+	for _, f := range o.change.dropIndexes {
+		files = append(files, f.sealedFile)
+	}
+	return removeFiles(s.dir, files)
+}
+
+// do gives an op to the writer and waits for its answer.
+func (s *Store) do(o interface {
+	op
+	result() error
+}) error {
+	if err := s.queue.add(o); err != nil {
+		return err
+	}
+	return o.result()
+}
+
+// result waits for the answer, however long it takes.
+func (a *answer) result() error {
+	<-a.done
+	return a.err
+}
+
+func (o *flipOp) weight() load {
+	n := len(o.unmark)
+	return load{bytes: n * digestLen, puts: 2 + n}
+}
+
+func (o *flipOp) prepare(g *group) {
+	o.next = g.store.shelves.present.Load().after(&o.change)
+	n := len(o.next.registry().encode()) + sumLen
+	g.load.add(load{bytes: n, largest: n})
+}
+
+func (o *flipOp) apply(g *group) error {
+	if err := putRegistry(g.b.meta, o.next.registry()); err != nil {
+		return err
+	}
+	for _, at := range o.unmark {
+		if err := g.b.erased.remove(position(at)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// publish puts the shelf in place before the stripes forget what has come onto it: who looks at a stripe first
+// and at the shelf then finds it in one of the two.
+func (o *flipOp) publish(g *group) {
+	s := g.store
+	s.shelves.replace(o.next)
+	if o.thaw {
+		n := 0
+		for i := range s.stripes {
+			st := &s.stripes[i]
+			st.mu.Lock()
+			n += st.thaw()
+			st.mu.Unlock()
+		}
+		s.records.Add(-int64(n))
+		s.pieces.seal()
+	}
+	s.marks.forget(o.unmark)
+}
+
+// dropOp drops the first leftover piece of the journal.
+type dropOp struct {
+	answer
+	piece piece
+}
+
+func (o *dropOp) weight() load         { return load{puts: 2} }
+func (o *dropOp) prepare(*group)       {}
+func (o *dropOp) publish(g *group)     { g.store.pieces.dropped() }
+func (o *dropOp) apply(g *group) error { return g.b.journal.drop(o.piece.first) }
