@@ -70,7 +70,9 @@ type facts struct {
 
 func (f *facts) clone() facts {
 	c := *f
-	c.Of = maps.Clone(f.Of)
+	if c.Of = maps.Clone(f.Of); c.Of == nil {
+		c.Of = map[int]fact{}
+	}
 	return c
 }
 

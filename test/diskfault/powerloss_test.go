@@ -173,7 +173,7 @@ func TestPowerLostAfterAKillTakesNothingThatWasAcked(t *testing.T) {
 				p := small(t.TempDir(), seed)
 				first := strace(t, p, allBytes, fmt.Sprintf("%s:signal=KILL:when=%d", call, n))
 				p.First, p.Entries = p.Entries*p.Lanes, 10
-				second := straceAfter(t, first.facts, p, allBytes)
+				second := shot{plan: p, earlier: first.facts, shown: allBytes}.run(t)
 				killed = killed || first.trace.killed
 				require.True(t, second.facts.Ended)
 				b := newBlackout(t, seed, 6, 40)
