@@ -64,13 +64,25 @@ func (s *Store) admit(name string, flag int, mode os.FileMode, deadline time.Tim
 	case !locked:
 		err = inUse(s.dir, s.options.LockWait)
 	default:
-		err = s.judge(file)
+		if err = s.judge(file); err == nil {
+			err = s.settleCache(file)
+		}
 	}
 	if err != nil {
 		_ = file.Close()
 		return nil, err
 	}
 	return file, nil
+}
+
+// settleCache makes durable what the cache shows of the file. A process that was killed may have left a meta
+// page there that is not on the disk yet: the first write of this one may go to pages that are free only if it
+// counts.
+func (s *Store) settleCache(file *os.File) error {
+	if err := file.Sync(); err != nil {
+		return fmt.Errorf("open %s: %w", s.dir, errors.Join(err, writeCheckMark(s.dir, err)))
+	}
+	return nil
 }
 
 // judge decides whether the main file may be used. It reads all of it and writes nothing, except that a

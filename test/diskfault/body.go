@@ -1,6 +1,7 @@
 package diskfault
 
 import (
+	"errors"
 	"maps"
 	"os"
 )
@@ -49,12 +50,12 @@ func (b *body) truncate(size int64) {
 	b.size = size
 }
 
-func (b *body) store(at string) error {
+func (b *body) store(at string) (err error) {
 	f, err := os.Create(at)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { err = errors.Join(err, f.Close()) }()
 	if err := f.Truncate(b.size); err != nil {
 		return err
 	}

@@ -149,7 +149,7 @@ func (d *disk) opened(c *call) error {
 // changed notes a write. It may be on the disk as soon as it has begun.
 func (d *disk) changed(c *call, end bool) error {
 	if end {
-		if w := d.wrote[c]; w != nil {
+		if w := d.wrote[c]; w != nil && c.ended {
 			w.done = true
 		}
 		return nil

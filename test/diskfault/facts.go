@@ -135,7 +135,7 @@ func (f *facts) hearOther(words []string, line string) string {
 	case sayStopped:
 		f.Stopped = true
 	case sayAfter:
-		if words[2] != "damaged" && !(words[1] == "renew" && words[2] == "unavailable") {
+		if words[2] != "damaged" {
 			return "a method of a stopped store says something else: " + line
 		}
 	case sayEnd:

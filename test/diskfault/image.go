@@ -87,3 +87,11 @@ func reachable(image map[string]*body, root, p string) bool {
 	}
 	return true
 }
+
+// scratch makes a directory in memory if the machine has such a place: images need not survive anything.
+func scratch() (string, error) {
+	if dir, err := os.MkdirTemp("/dev/shm", "onefold-power-"); err == nil {
+		return dir, nil
+	}
+	return os.MkdirTemp("", "onefold-power-")
+}

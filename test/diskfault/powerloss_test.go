@@ -41,24 +41,15 @@ type blackout struct {
 	named           map[string]int
 }
 
-// scratchDir is in memory if the machine has such a place: images need not survive anything.
-func scratchDir(t *testing.T) string {
-	for _, base := range []string{"/dev/shm", os.TempDir()} {
-		if dir, err := os.MkdirTemp(base, "onefold-power-"); err == nil {
-			t.Cleanup(func() { _ = os.RemoveAll(dir) })
-			return dir
-		}
-	}
-	require.Fail(t, "no place for images")
-	return ""
-}
-
 // newBlackout looks at some moments of a run, or at more in the long form; 0 means all.
 func newBlackout(t *testing.T, seed uint64, some, more int) *blackout {
 	if *long {
 		some = more
 	}
-	return &blackout{t: t, random: random(seed), inspector: newInspector(t), moments: some, scratch: scratchDir(t), named: map[string]int{}}
+	dir, err := scratch()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return &blackout{t: t, random: random(seed), inspector: newInspector(t), moments: some, scratch: dir, named: map[string]int{}}
 }
 
 // look replays the runs in order. keepFailed decides about writes whose sync failed.

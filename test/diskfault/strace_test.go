@@ -71,11 +71,12 @@ func (s shot) run(t *testing.T) *run {
 	require.NoError(t, ctx.Err(), "the worker hangs: %v\n%s\n%s", s.faults, out.String(), errs.String())
 	f, openErr := os.Open(record)
 	require.NoError(t, openErr)
-	defer f.Close()
 	r := &run{plan: s.plan, facts: s.earlier.clone()}
 	r.trace, openErr = readTrace(f)
 	require.NoError(t, openErr)
+	require.NoError(t, f.Close())
 	require.NoError(t, os.Remove(record))
+	require.NoError(t, r.trace.resolve())
 	if err != nil && !r.trace.killed {
 		require.True(t, s.mayEnd, "the worker has died: %v\n%s\n%s", s.faults, out.String(), errs.String())
 		r.panicked = errs.String()

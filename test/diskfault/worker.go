@@ -15,11 +15,10 @@ import (
 
 // worker uses a store as a plan says.
 type worker struct {
-	plan   plan
-	store  *boltstore.Store
-	feed   onefold.Feed
-	ctx    context.Context
-	holder uint64 // of the first lane: Begin is called from several, each with a part of its own
+	plan  plan
+	store *boltstore.Store
+	feed  onefold.Feed
+	ctx   context.Context
 
 	mu      sync.Mutex
 	out     int // rows that wait for the relay
@@ -36,7 +35,7 @@ const (
 
 // say writes a line in one system call.
 func say(words ...any) {
-	_, _ = os.Stdout.WriteString(fmt.Sprintln(words...))
+	_, _ = fmt.Fprintln(os.Stdout, words...)
 }
 
 // options are those of a plan.
