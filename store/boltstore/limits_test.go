@@ -44,8 +44,8 @@ func TestLimitsAreReachedWhenANumberIsNotBelowThem(t *testing.T) {
 	}
 }
 
-// begun is the answer of Begin for a key.
-func begun(s *Store, id string, attempt uint64) (onefold.Grant, error) {
+// hasBegun is the answer of Begin for a key.
+func hasBegun(s *Store, id string, attempt uint64) (onefold.Grant, error) {
 	return s.Begin(context.Background(), onefold.Request{
 		Key: ofID(id), Lease: time.Minute, Holder: onefold.Holder{Process: 1, Attempt: attempt},
 	})
@@ -55,13 +55,13 @@ func TestAtALimitOnlyFreshKeysAreRefused(t *testing.T) {
 	ctx := context.Background()
 	s := opened(t, t.TempDir(), &Options{MaxRecords: 2})
 	require.NoError(t, stored(t, s, entryOf("a", messageOf("m"))))
-	held, err := begun(s, "held", 1)
+	held, err := hasBegun(s, "held", 1)
 	require.NoError(t, err)
-	released, err := begun(s, "released", 2)
+	released, err := hasBegun(s, "released", 2)
 	require.NoError(t, err)
 	require.NoError(t, stored(t, s, entryOf("b")))
 
-	_, err = begun(s, "fresh", 3)
+	_, err = hasBegun(s, "fresh", 3)
 	require.ErrorIs(t, err, onefold.ErrFull)
 	require.ErrorContains(t, err, "MaxRecords")
 	require.ErrorIs(t, stored(t, s, entryOf("fresh")), onefold.ErrFull)
@@ -69,10 +69,10 @@ func TestAtALimitOnlyFreshKeysAreRefused(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, st.Err, onefold.ErrFull)
 
-	g, err := begun(s, "a", 4)
+	g, err := hasBegun(s, "a", 4)
 	require.NoError(t, err)
 	assert.Equal(t, onefold.Done, g.Verdict)
-	g, err = begun(s, "held", 5)
+	g, err = hasBegun(s, "held", 5)
 	require.NoError(t, err)
 	assert.Equal(t, onefold.Busy, g.Verdict)
 	require.NoError(t, s.Renew(ctx, held.Claim, time.Minute))
@@ -122,7 +122,7 @@ func TestRefusalEndsWhenTheNumbersFall(t *testing.T) {
 			}
 			require.NoError(t, settled(s, nextOf(t, feedOf(t, s)), onefold.Sent))
 			require.NoError(t, refused())
-			g, err := begun(s, "fresh", 1)
+			g, err := hasBegun(s, "fresh", 1)
 			require.NoError(t, err)
 			assert.Equal(t, onefold.Granted, g.Verdict)
 		})

@@ -88,6 +88,11 @@ func (s *Store) open() error {
 	if err := s.start(mark); err != nil {
 		return err
 	}
+	if !marked {
+		if err := syncAbove(s.dir); err != nil {
+			return fmt.Errorf("create store in %s: %w", s.dir, err)
+		}
+	}
 	if err := s.noteEpoch(marked); err != nil {
 		return fmt.Errorf("open %s: %w", s.dir, err)
 	}
@@ -213,7 +218,7 @@ func (s *Store) countEpoch() error {
 		return fmt.Errorf("%w: epoch %d does not fit into tokens; begin a new store", onefold.ErrFull, s.head.epoch)
 	}
 	s.head.clean, s.info.Epoch = false, s.head.epoch
-	return s.db.Update(func(tx *bolt.Tx) error {
+	err := s.db.Update(func(tx *bolt.Tx) error {
 		b, err := bucketsOf(tx)
 		if err != nil {
 			return err
@@ -225,6 +230,11 @@ func (s *Store) countEpoch() error {
 		}
 		return putHead(b.meta, &s.head)
 	})
+	if err != nil {
+		// The cache may show the new epoch, and the disk not have it. The next Open has to look at the disk.
+		return errors.Join(err, writeCheckMark(s.dir, err))
+	}
+	return nil
 }
 
 func random() (b [16]byte) {
