@@ -1,6 +1,7 @@
 package boltstore
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -58,12 +59,12 @@ func (s *Store) Crash() error {
 	return s.closeFile()
 }
 
-// Sweep collects what has expired, at once. No commit may be under way.
+// Sweep collects what has expired, at once.
 func (s *Store) Sweep() {
 	s.sweepMemory()
 	for s.expiredState() {
 		o := &sweepOp{newAnswer()}
-		if s.writeGroup([]op{o}, o.weight()) != nil {
+		if s.queue.add(o) != nil || o.wait(context.Background()) != nil || o.err != nil {
 			return
 		}
 	}
