@@ -1,7 +1,9 @@
 package boltstore
 
 import (
+	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/onefold-go/onefold"
@@ -15,6 +17,7 @@ type Hooks struct {
 	AfterCommit  func() error
 	RowBudget    int
 	MaxFile      int
+	ProbeEvery   time.Duration
 	SweepEvery   time.Duration
 	PieceRecords int
 	TierFactor   int
@@ -25,10 +28,15 @@ type Hooks struct {
 func WithHooks(o Options, h Hooks) *Options {
 	o.hooks = hooks{
 		hashBits: h.HashBits, beforeWrite: h.BeforeWrite, beforeCommit: h.BeforeCommit, afterCommit: h.AfterCommit, rowBudget: h.RowBudget,
-		maxFile: h.MaxFile, sweepEvery: h.SweepEvery, pieceRecords: h.PieceRecords, tierFactor: h.TierFactor, eraseLag: h.EraseLag,
+		sweepEvery: h.SweepEvery, probeEvery: h.ProbeEvery, maxFile: &atomic.Int64{},
+		pieceRecords: h.PieceRecords, tierFactor: h.TierFactor, eraseLag: h.EraseLag,
 	}
+	o.hooks.maxFile.Store(int64(h.MaxFile))
 	return &o
 }
+
+// SetMaxFile changes Hooks.MaxFile, as on a disk that is filled or emptied by others.
+func (s *Store) SetMaxFile(n int64) { s.options.hooks.maxFile.Store(n) }
 
 // Crash ends the store as the death of its process would: what waits for the writer is answered with
 // ErrClosed, nothing more is written, and the file is not marked as cleanly closed.
@@ -51,12 +59,12 @@ func (s *Store) Crash() error {
 	return s.closeFile()
 }
 
-// Sweep collects what has expired, at once. No commit may be under way.
+// Sweep collects what has expired, at once.
 func (s *Store) Sweep() {
 	s.sweepMemory()
 	for s.expiredState() {
-		// Through the queue: groups of the upkeep may be under way, and there is one writer.
-		if s.do(&sweepOp{newAnswer()}) != nil {
+		o := &sweepOp{newAnswer()}
+		if s.queue.add(o) != nil || o.wait(context.Background()) != nil || o.err != nil {
 			return
 		}
 	}
@@ -96,3 +104,6 @@ func (s *Store) StoreClock() time.Duration { return s.now() }
 
 // Summed returns a value with its checksum.
 func Summed(key, value []byte) []byte { return summed(key, value) }
+
+// LookAfterFile does what each sweep begins with.
+func (s *Store) LookAfterFile() { s.lookAfterFile() }

@@ -53,7 +53,7 @@ func harms(t *testing.T, m *material, r *rand.Rand) (all []harm) {
 func slicesOfHarms(t *testing.T, m *material, base, name string, r *rand.Rand) []harm {
 	all := truncated(t, base, name, r)
 	all = append(all, flipped(t, base, name, r)...)
-	all = append(all, harm{"missing", "", "", func(dir string) error { return os.Remove(filepath.Join(dir, name)) }, true})
+	all = append(all, harm{"missing", "", "", func(dir string) error { return os.Remove(filepath.Join(dir, name)) }, top(name)})
 	all = append(all, replaced(m.foreign, name, "of another store", ""))
 	if name == "main.db" {
 		all = append(all, replaced(m.older, name, "restored from an older copy", unchecked()))
@@ -187,8 +187,11 @@ func replaced(from, name, what, gap string) harm {
 			return err
 		}
 		return os.WriteFile(filepath.Join(dir, name), b, 0o600)
-	}, true}
+	}, top(name)}
 }
+
+// top reports whether a file stands in the directory itself.
+func top(name string) bool { return filepath.Dir(name) == "." }
 
 // exchanged gives each of two files the name of the other.
 func exchanged(one, other string) harm {

@@ -28,6 +28,8 @@ type world struct {
 	written time.Duration
 	gate    gate
 
+	sweeps bool // the store under test sweeps by itself, all the time
+
 	failNextWrite, failNextSync atomic.Bool
 
 	data *memstore.Data
@@ -93,6 +95,12 @@ func newWorld(root string, seed uint64) *world {
 			}
 			return nil
 		},
+	}
+	if r.IntN(3) > 0 {
+		// Segments are sealed, merged and ended in the background all the time.
+		w.options.SegmentRecords = []int{50, 100, 300}[r.IntN(3)]
+		w.hooks.PieceRecords, w.hooks.TierFactor = []int{7, 20}[r.IntN(2)], []int{2, 3}[r.IntN(2)]
+		w.hooks.SweepEvery, w.hooks.EraseLag, w.sweeps = 5*time.Millisecond, time.Nanosecond, true
 	}
 	w.data = memstore.NewData(w.clock.Clock())
 	w.dir = w.freshDir()
@@ -193,7 +201,7 @@ func (w *world) advance(r *rand.Rand) {
 	w.tell("%v", d)
 	w.clock.Advance(d)
 	w.written += d
-	if d >= 30*time.Second || r.IntN(3) == 0 {
+	if w.sweeps || d >= 30*time.Second || r.IntN(3) == 0 {
 		w.sweep(nil)
 	}
 }
@@ -254,7 +262,14 @@ func (w *world) crash(*rand.Rand) {
 func (w *world) crashCopy(*rand.Rand) {
 	to := w.freshDir()
 	w.crashWith(func() {
+		// The writer stands still before it writes a group, with nothing in it, that the reference knows nothing of.
+		reached, release := w.gate.hold()
+		answered := make(chan error, 1)
+		go func() { answered <- w.bolt.Commit(context.Background(), []*onefold.Commit{{}}) }()
+		<-reached
 		w.must(copyFiles(w.dir, to))
+		release()
+		w.must(<-answered)
 		w.must(w.bolt.Crash())
 		w.must(os.RemoveAll(w.dir))
 		w.dir = to

@@ -49,12 +49,16 @@ type survey struct {
 	reached []uint64
 	buffers [][]byte // one for each depth; keys of a page are looked at while those below it are walked
 	shallow bool     // leaves below branches are not read
+	used    pageCounts
 
 	torn        bool    // one of the two meta pages is not whole
 	firstBucket []byte  // name of the first bucket
 	largest     int     // bytes of the largest value
 	found       content // of our buckets
 }
+
+// pageCounts are the pages in use by kind: branches, leaves, and pages that continue one of these.
+type pageCounts struct{ branch, leaf, more int }
 
 // surveyFile walks over the file. Its errors say what is wrong with a page.
 func surveyFile(file io.ReaderAt, size int64) (*survey, error) {
@@ -225,10 +229,13 @@ func (s *survey) walkTree(id uint64, keys span, path [][]byte, depth int) error 
 	if err != nil {
 		return err
 	}
+	s.used.more += int(native.Uint32(b[12:]))
 	switch kind := native.Uint16(b[8:]); kind {
 	case branchPage:
+		s.used.branch++
 		err = s.walkBranch(b, keys, path, depth)
 	case leafPage:
+		s.used.leaf++
 		err = s.walkLeaf(b, keys, path, depth)
 	default:
 		err = fmt.Errorf("type is %#x", kind)
