@@ -86,6 +86,9 @@ func (q *queue) add(o op) error {
 
 // putBack puts ops that were taken before all that wait.
 func (q *queue) putBack(ops []op) {
+	if len(ops) == 0 {
+		return
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.ops, q.next = slices.Concat(ops, q.ops[q.next:]), 0
