@@ -75,7 +75,7 @@ func surveyTree(file io.ReaderAt, size int64) error {
 	s := &survey{file: file, size: size, found: newContent(), shallow: true}
 	err := s.walk()
 	if err == nil && s.torn {
-		err = errors.New("one of its two meta pages is not whole")
+		err = errTorn
 	}
 	return err
 }
@@ -100,7 +100,9 @@ func (s *survey) walk() error {
 	return s.walkTree(root, span{}, nil, 0)
 }
 
-// readMeta finds the size of pages, and the newest of the two meta pages that is whole. It notes if one is not.
+// readMeta finds the size of pages, and the newest of the two meta pages that is whole. If one is not, torn is
+// set, and the file is refused when it is known whose it is: bbolt would make do with the other, but that may be
+// the older one. The last commit, which was answered, would be gone and its keys granted again.
 func (s *survey) readMeta() ([]byte, error) {
 	first := s.metaAt(0)
 	if first != nil {
@@ -120,7 +122,9 @@ func (s *survey) readMeta() ([]byte, error) {
 	switch {
 	case first == nil:
 		return second, nil
-	case second == nil || native.Uint64(first[48:]) > native.Uint64(second[48:]):
+	case second == nil:
+		return first, nil
+	case native.Uint64(first[48:]) > native.Uint64(second[48:]):
 		return first, nil
 	}
 	return second, nil
