@@ -149,15 +149,31 @@ func (s *Store) commitGroup(g *group) error {
 		return err
 	}
 	s.mapping.wrote(g)
-	renew := s.snap.renew
-	if closed {
-		renew = s.snap.renewLocked
+	if !closed {
+		s.snap.mu.Lock()
+		defer s.snap.mu.Unlock()
 	}
-	if err := renew(s.db); err != nil {
+	if err := s.snap.renewLocked(s.db); err != nil {
 		s.stop(err) // the group is durable all the same
 		return nil
 	}
-	return nil
+	return s.confirm(g, id)
+}
+
+// confirm looks whether the file shows the group, before anybody is told that it is stored: a write that the
+// system has reported and not made would be found out at the next Open only. The lock of the snapshot is held.
+func (s *Store) confirm(g *group, id int) error {
+	h, err := head{}, error(nil)
+	if s.snap.tx.ID() == id {
+		h, err = readHead(s.snap.b.meta.Get)
+	}
+	if err == nil && h == g.head {
+		return nil
+	}
+	err = errors.Join(fmt.Errorf("%w: %s does not show what was written to it", onefold.ErrDamaged, s.path), err)
+	s.stop(err)
+	s.snap.closeLocked(err)
+	return fmt.Errorf("%w: %w", onefold.ErrUnknown, err)
 }
 
 // makeWay closes the snapshot if the mapped file may have to grow: bbolt waits for all readers before it maps the
