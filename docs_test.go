@@ -61,6 +61,8 @@ var defaults = map[string]any{
 	"boltstore.DefaultMaxGroupEntries": boltstore.DefaultMaxGroupEntries,
 	"boltstore.DefaultMaxGroupBytes":   boltstore.DefaultMaxGroupBytes,
 	"boltstore.DefaultMmapBytes":       boltstore.DefaultMmapBytes,
+	"boltstore.DefaultMaxBytes":        boltstore.DefaultMaxBytes,
+	"boltstore.DefaultRecordBytes":     boltstore.DefaultRecordBytes,
 }
 
 func TestTheTableOfDefaultsIsTheCode(t *testing.T) {

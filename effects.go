@@ -35,6 +35,10 @@ type RunInfo struct {
 	Token   uint64    // fencing token of the claim; 0 outside a claim
 	First   time.Time // when the first attempt began, as far as known
 	Limits  Limits
+
+	// StoreKind is the Info.Kind of the store that will commit the run; a [Join] for another is refused when it is
+	// buffered. Empty: not known, so that the commit refuses it.
+	StoreKind string
 }
 
 // StateReader is the part of a [Store] that Effects reads state through.
@@ -187,6 +191,28 @@ func (fx *Effects) write(w Write) {
 	if fx.grow(writeBytes(&w)) {
 		fx.entry.Writes = append(fx.entry.Writes, w)
 	}
+}
+
+// Join adds a write of the store's own kind to the commit. Packages of stores call it; handlers call theirs,
+// such as boltstore.Tx. A join for another kind of store than the run's is refused here.
+//
+// Errors: [ErrInvalid] (j is nil), [ErrUnsupported] (it is for another kind of store), [ErrSealed]. Except for the
+// last they are kept as [Effects.Err].
+func (fx *Effects) Join(j Join) error {
+	fx.mu.Lock()
+	defer fx.mu.Unlock()
+	if fx.sealed {
+		return fx.noteLate()
+	}
+	if j == nil {
+		return fx.fail(fmt.Errorf("%w: join is nil; make it with the package of the store", ErrInvalid))
+	}
+	if made, kind := j.StoreKind(), fx.run.StoreKind; kind != "" && made != kind {
+		return fx.fail(fmt.Errorf("%w: the join is for a %q store and this run commits to a %q one; use a join of its package",
+			ErrUnsupported, made, kind))
+	}
+	fx.entry.Joins = append(fx.entry.Joins, j)
+	return nil
 }
 
 // Publish asks for one message on subject. v is sent as it is if it is a []byte, else as JSON.

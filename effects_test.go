@@ -240,3 +240,28 @@ func ExampleRetryAfter() {
 	fmt.Println(err, d, ok)
 	// Output: the bank is closed 1m0s true
 }
+
+// joinFor is a join for stores of a kind.
+type joinFor string
+
+func (j joinFor) StoreKind() string { return string(j) }
+
+func TestJoinForAnotherKindOfStoreIsRefusedWhenItIsBuffered(t *testing.T) {
+	fx := onefold.NewEffects(onefold.RunInfo{Key: order7, StoreKind: "here"}, nil)
+	require.NoError(t, fx.Join(joinFor("here")))
+	err := fx.Join(joinFor("elsewhere"))
+	require.ErrorIs(t, err, onefold.ErrUnsupported)
+	require.ErrorContains(t, err, `"elsewhere"`)
+	require.ErrorIs(t, fx.Err(), onefold.ErrUnsupported)
+	assert.True(t, onefold.IsPermanent(fx.Err()))
+	entry, _ := fx.Seal()
+	assert.Equal(t, []onefold.Join{joinFor("here")}, entry.Joins)
+	require.ErrorIs(t, fx.Join(joinFor("here")), onefold.ErrSealed)
+	assert.Equal(t, 1, fx.Late())
+}
+
+func TestJoinIsLeftToTheCommitWhereTheStoreIsNotKnown(t *testing.T) {
+	fx := newEffects(nil)
+	require.NoError(t, fx.Join(joinFor("anywhere")))
+	require.ErrorIs(t, fx.Join(nil), onefold.ErrInvalid)
+}

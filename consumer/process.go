@@ -226,7 +226,9 @@ func (s *session) handle(w *worker, d *delivery) {
 	if d.fx = &d.first; d.conflicts > 0 {
 		d.fx = new(onefold.Effects)
 	}
-	d.fx.Init(onefold.RunInfo{Key: d.key, Attempt: d.attempt, Token: d.claim.Token, First: d.history.First, Limits: s.limits}, s.st)
+	d.fx.Init(onefold.RunInfo{
+		Key: d.key, Attempt: d.attempt, Token: d.claim.Token, First: d.history.First, Limits: s.limits, StoreKind: s.storeKind,
+	}, s.st)
 	if s.obs.Claimed != nil {
 		s.obs.Claimed(s.event(d))
 	}

@@ -16,15 +16,16 @@ import (
 
 // session is one call of Run: the goroutines, what they share, and who ends whom.
 type session struct {
-	cfg      Config // effective
-	st       onefold.Store
-	js       jetstream.JetStream
-	consumer jetstream.Consumer
-	obs      onefold.Observer
-	clock    onefold.Clock
-	rule     retryRule
-	beat     heartbeatRule
-	limits   onefold.Limits
+	cfg       Config // effective
+	st        onefold.Store
+	js        jetstream.JetStream
+	consumer  jetstream.Consumer
+	obs       onefold.Observer
+	clock     onefold.Clock
+	rule      retryRule
+	beat      heartbeatRule
+	limits    onefold.Limits
+	storeKind string
 
 	reg     *registry
 	pull    *puller
@@ -65,7 +66,9 @@ func (c *Consumer) open(ctx context.Context, state *status) (*session, error) {
 	s := &session{cfg: cfg, st: c.st, js: c.js, status: state, obs: *cfg.Observer, clock: cfg.Clock,
 		rule: retryRule{maxAttempts: cfg.MaxAttempts, min: cfg.RetryMin, max: cfg.RetryMax},
 		reg:  newRegistry(), work: newFifo[*delivery](cfg.Concurrency), commits: newFifo[*delivery](committerCount), failed: make(chan error, 1)}
-	s.limits = onefold.Limits{MaxPayload: int(c.js.Conn().MaxPayload()), MaxEntry: c.st.Info().MaxEntry}
+	own := c.st.Info()
+	s.storeKind = own.Kind
+	s.limits = onefold.Limits{MaxPayload: int(c.js.Conn().MaxPayload()), MaxEntry: own.MaxEntry}
 	if need := s.limits.MaxPayload + 2*onefold.MaxHeaderBytes; s.limits.MaxEntry > 0 && s.limits.MaxEntry < need {
 		return nil, fmt.Errorf("%w: the store's MaxEntry is %d and the server's max_payload %d: a dead letter could not be stored; raise MaxEntry to %d",
 			onefold.ErrInvalid, s.limits.MaxEntry, s.limits.MaxPayload, need)

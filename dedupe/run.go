@@ -34,6 +34,8 @@ func (g *Guard) run(ctx context.Context, grant onefold.Grant, fp onefold.Fingerp
 		Token:   grant.Claim.Token,
 		First:   first,
 		Limits:  g.limits,
+
+		StoreKind: g.store.Info().Kind,
 	}}
 	own, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

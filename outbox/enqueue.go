@@ -119,14 +119,14 @@ func enqueueOnce(ctx context.Context, st onefold.Store, key onefold.Key, retain 
 	build func(fx *onefold.Effects) error,
 ) (existing, tried bool, err error) {
 	fx := onefold.NewEffects(onefold.RunInfo{
-		Key: key, Attempt: 1, Limits: onefold.Limits{MaxEntry: st.Info().MaxEntry},
+		Key: key, Attempt: 1, Limits: onefold.Limits{MaxEntry: st.Info().MaxEntry}, StoreKind: st.Info().Kind,
 	}, st)
 	err = build(fx)
 	entry, buffering := fx.Seal()
 	if err == nil {
 		err = buffering
 	}
-	if err == nil && len(entry.Effects) == 0 && len(entry.Writes) == 0 && entry.Result == nil {
+	if err == nil && len(entry.Effects) == 0 && len(entry.Writes) == 0 && len(entry.Joins) == 0 && entry.Result == nil {
 		err = fmt.Errorf("%w: build asked for nothing; publish a message, write state or set a result, or do not call Enqueue",
 			onefold.ErrInvalid)
 	}

@@ -53,24 +53,59 @@ func (s *Store) openFile(deadline time.Time) (*bolt.DB, error) {
 
 // admit opens and locks the main file and judges it. The lock stays with the file that is returned.
 func (s *Store) admit(name string, flag int, mode os.FileMode, deadline time.Time) (*os.File, error) {
-	file, err := os.OpenFile(name, flag, mode)
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", s.dir, err)
-	}
-	locked, err := lockFile(file, deadline)
-	switch {
-	case err != nil:
-		err = fmt.Errorf("lock %s: %w", name, err)
-	case !locked:
-		err = inUse(s.dir, s.options.LockWait)
-	default:
-		err = s.judge(file)
-	}
-	if err != nil {
+	for {
+		file, err := os.OpenFile(name, flag, mode)
+		if err != nil {
+			return nil, fmt.Errorf("open %s: %w", s.dir, err)
+		}
+		locked, err := lockFile(file, deadline)
+		again := false
+		switch {
+		case err != nil:
+			err = fmt.Errorf("lock %s: %w", name, err)
+		case !locked:
+			err = inUse(s.dir, s.options.LockWait)
+		case replaced(file, name) != nil:
+			again = true // while this waited for the lock; nobody will look at this file any more
+		default:
+			if err = s.judge(file); err == nil {
+				err = s.settleCache(file)
+			}
+		}
+		if err == nil && !again {
+			return file, nil
+		}
 		_ = file.Close()
-		return nil, err
+		if err != nil {
+			return nil, err
+		}
 	}
-	return file, nil
+}
+
+// replaced says that the path does not lead to the open file any more, if that is so.
+func replaced(file *os.File, path string) error {
+	mine, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	there, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(mine, there) {
+		return fmt.Errorf("another file was put in place of %s", path)
+	}
+	return nil
+}
+
+// settleCache makes durable what the cache shows of the file. A process that was killed may have left a meta
+// page there that is not on the disk yet: the first write of this one may go to pages that are free only if it
+// counts.
+func (s *Store) settleCache(file *os.File) error {
+	if err := file.Sync(); err != nil {
+		return fmt.Errorf("open %s: %w", s.dir, errors.Join(err, writeCheckMark(s.dir, err)))
+	}
+	return nil
 }
 
 // judge decides whether the main file may be used. It reads all of it and writes nothing, except that a
@@ -91,7 +126,9 @@ func (s *Store) judge(file *os.File) error {
 	case info.Size() == 0:
 		return damaged(path, errors.New("the file is empty"))
 	}
-	if hasCheckMark(s.dir) {
+	// After a sync that failed, the cache may show what the disk does not have: while a store is made there is
+	// no mark of that.
+	if !marked || hasCheckMark(s.dir) {
 		if err := disk.DropCache(file); err != nil {
 			return fmt.Errorf("open %s: %w", s.dir, err)
 		}
@@ -144,26 +181,38 @@ func damaged(path string, err error) error {
 	return fmt.Errorf("%w: %s: %w; restore the directory from a backup", onefold.ErrDamaged, path, err)
 }
 
-// unfinished reports whether the file is what bbolt leaves when it is killed while it writes the first
-// pages: as short as those, and zero or with its mark in one of the first two. Such a file has never held a
-// record: STORE is written before the first.
+// unfinished reports whether the file is what bbolt leaves when it is killed, or power is lost, while it
+// writes the first pages: as short as those, and each zero or as in a new file, as far as it goes. Such a
+// file has never held a record: STORE is written before the first.
 func unfinished(file *os.File, size int64) bool {
-	if size > int64(4*os.Getpagesize()) {
+	page := os.Getpagesize()
+	if size > int64(4*page) {
 		return false
 	}
 	b := make([]byte, size)
 	if _, err := file.ReadAt(b, 0); err != nil {
 		return false
 	}
-	if len(bytes.Trim(b, "\x00")) == 0 {
-		return true
-	}
-	for at := 0; at <= os.Getpagesize(); at += os.Getpagesize() {
-		if from := at + pageHeadLen; len(b) >= from+4 && native.Uint32(b[from:]) == bboltMagic {
-			return true
+	for n := 0; n*page < len(b); n++ {
+		if !begun(b[n*page:min((n+1)*page, len(b))], n) {
+			return false
 		}
 	}
-	return false
+	return true
+}
+
+// begun reports whether b is the beginning of page n of a new bbolt file: two meta pages, and two without
+// elements. A disk writes whole sectors, so that what a page says of itself is there or is zero.
+func begun(b []byte, n int) bool {
+	switch {
+	case len(bytes.Trim(b, "\x00")) == 0:
+		return true
+	case len(b) < pageHeadLen+4:
+		return false
+	case n < 2:
+		return native.Uint32(b[pageHeadLen:]) == bboltMagic
+	}
+	return native.Uint64(b) == uint64(n) && native.Uint16(b[10:]) == 0
 }
 
 // mainPath is where the main file of a directory is.

@@ -17,6 +17,7 @@ func (op *commitOp) weight() load { return op.load }
 func (op *commitOp) prepare(g *group) {
 	for i := range op.flights {
 		f := &op.flights[i]
+		f.sealed, f.unread, f.elsewhere = nil, nil, f.elsewhere[:0] // the op may have been put off
 		if f.claim == nil {
 			continue
 		}
@@ -27,7 +28,7 @@ func (op *commitOp) prepare(g *group) {
 func (f *flight) prepare(g *group) {
 	if g.store.shelves.present.Load().mayHave(f.claim.hash) {
 		// Seldom, and then mostly a filter that errs. A file that cannot be read fails this entry alone.
-		f.sealed, f.err = g.store.findSealed(f.claim.hash, f.encoded.canon)
+		f.sealed, f.unread = g.store.findSealed(f.claim.hash, f.encoded.canon)
 	}
 	st := g.store.stripe(f.claim.hash)
 	st.mu.Lock()
@@ -48,11 +49,17 @@ func (f *flight) prepare(g *group) {
 func (op *commitOp) apply(g *group) error {
 	for i := range op.flights {
 		f := &op.flights[i]
+		if f.again() {
+			continue // refused before
+		}
 		if err := f.look(g); err != nil {
 			return err
 		}
 		if f.err != nil || f.existing != nil {
 			continue
+		}
+		if err := f.join(g); err != nil {
+			return err
 		}
 		if err := f.apply(g); err != nil {
 			return err
@@ -64,9 +71,6 @@ func (op *commitOp) apply(g *group) error {
 // look decides whether the entry may be written: its key must have no outcome, whatever the claim says,
 // and what it has read must be as it was.
 func (f *flight) look(g *group) error {
-	if f.err != nil {
-		return nil
-	}
 	var other found
 	if f.sealed != nil {
 		other = f.sealed.found

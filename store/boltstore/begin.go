@@ -73,6 +73,9 @@ func (s *Store) decide(st *stripe, hash uint64, canon []byte, r *onefold.Request
 	case found.live:
 		return s.finished(&found, r), true, nil
 	}
+	if err := s.freshKey(); err != nil {
+		return onefold.Grant{}, false, err
+	}
 	token, err := s.nextToken()
 	if err != nil {
 		return onefold.Grant{}, false, err

@@ -11,11 +11,7 @@ func (s *Store) check(c *onefold.Commit) error {
 	if err := c.Check(s.info); err != nil {
 		return err
 	}
-	if joins := c.Entry.Joins; len(joins) > 0 {
-		return fmt.Errorf("%w: Entry.Joins: this version of the store takes none, and the first is for %q",
-			onefold.ErrUnsupported, joins[0].StoreKind())
-	}
-	return nil
+	return checkJoins(c.Entry.Joins)
 }
 
 // checkSettlement refuses a settlement that can never be recorded here. A handle of an earlier Open of

@@ -20,16 +20,16 @@ func (s *Store) Commit(ctx context.Context, batch []*onefold.Commit) error {
 		return err
 	}
 	own, others := s.accept(batch)
-	if own != nil {
-		if err := s.queue.add(own); err != nil {
-			own.finish(err)
+	for op := own; op != nil; op = op.next {
+		if err := s.queue.add(op); err != nil {
+			op.finish(err)
 		}
 	}
-	if own != nil {
-		if err := own.answered.wait(ctx); err != nil {
-			own.answerUnknown(batch, err)
+	for op := own; op != nil; op = op.next {
+		if err := op.answered.wait(ctx); err != nil {
+			op.answerUnknown(batch, err)
 		} else {
-			own.answer(batch)
+			op.answer(batch)
 		}
 	}
 	for _, f := range others {
@@ -38,11 +38,14 @@ func (s *Store) Commit(ctx context.Context, batch []*onefold.Commit) error {
 	return nil
 }
 
-// commitOp is one call of Commit on its way.
+// commitOp is one call of Commit on its way, or a part of it: each entry with joins begins one of its own, so
+// that it can be put off together with what follows it in the batch.
 type commitOp struct {
 	answered answer
 	flights  []flight
 	load     load
+	next     *commitOp // of the same call
+	alone    bool      // shares its group with no other op that has joins
 }
 
 // flight is one entry on its way.
@@ -55,6 +58,7 @@ type flight struct {
 	// The writer's part.
 	elsewhere []uint64 // positions in the journal whose records may be of the same key
 	sealed    *outside // what the segment files say; nil: nothing
+	unread    error    // why what they say could not be read
 	history   *history
 	calmed    []uint64 // positions of what needed a person and does not any more
 	position  uint64
@@ -72,14 +76,19 @@ type follower struct {
 }
 
 // accept decides about each entry of a batch: refuse it, let it fly, or let it wait for a flight that is
-// under way.
+// under way. It returns the first of the ops that fly.
 func (s *Store) accept(batch []*onefold.Commit) (*commitOp, []follower) {
-	op := &commitOp{answered: newAnswer(), flights: make([]flight, len(batch))}
+	first := &commitOp{answered: newAnswer()}
+	last, flights := first, make([]flight, len(batch))
+	begin, n := 0, 0 // of the flights: where those of the last op begin, and how many there are
 	var others []follower
-	n := 0
 	for i, c := range batch {
-		f := &op.flights[n]
-		*f = flight{op: op, index: i}
+		if len(c.Entry.Joins) > 0 && n > begin {
+			last.next = &commitOp{answered: newAnswer(), load: load{joins: 1}}
+			last, begin = last.next, n
+		}
+		f := &flights[n]
+		*f = flight{op: last, index: i}
 		c.Existing, c.Err = nil, nil
 		if c.Err = s.check(c); c.Err != nil {
 			continue
@@ -91,15 +100,15 @@ func (s *Store) accept(batch []*onefold.Commit) (*commitOp, []follower) {
 		case other != nil:
 			others = append(others, *other)
 		case c.Existing == nil:
-			op.load.add(f.encode(&c.Entry))
+			last.load.add(f.encode(&c.Entry))
 			n++
+			last.flights = flights[begin:n:n]
 		}
 	}
-	op.flights = op.flights[:n]
 	if n == 0 {
 		return nil, others
 	}
-	return op, others
+	return first, others
 }
 
 // lift freezes the claim of an entry. It sets c.Existing if the entry is stored already, and returns the

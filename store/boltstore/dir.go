@@ -61,6 +61,27 @@ func makeDir(dir string) error {
 	return disk.SyncDir(parent)
 }
 
+// syncAbove makes a directory durable in those above it: an Open that made some of them may have ended before
+// they were synced. One that may not be read, or that cannot be synced, ends the way up, except that the first
+// must be synced if it can be opened.
+func syncAbove(dir string) error {
+	at, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	for first := true; at != filepath.Dir(at); first = false {
+		at = filepath.Dir(at)
+		switch err := disk.SyncDir(at); {
+		case err == nil:
+		case first && !errors.Is(err, fs.ErrPermission):
+			return err
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
 // refuseStrangers refuses a directory without a store that holds anything. What the file system itself puts
 // there, and what a creation that was cut short may leave, does not count.
 func refuseStrangers(dir string) error {

@@ -32,10 +32,11 @@
 //   - A store that cannot be used is never replaced by an empty one, and a version that cannot read a
 //     store refuses it before it writes a byte.
 //   - A full disk costs nothing but the commits it refuses with [onefold.ErrFull]; effects that have left can
-//     still be settled.
+//     still be settled. Until there is room no fresh key is taken, so that no handler runs in vain.
 //   - After a write of which nobody knows whether it is on the disk, the store stops: every call gets
 //     [onefold.ErrDamaged], and the next Open reads the file from the disk. Close does not take that back.
-//   - A damaged file is found page by page at Open, before bbolt sees it. What remains is said at
+//   - A damaged file is found page by page at Open, before bbolt sees it: pages that cannot be right, values whose
+//     checksum is wrong, and entries that are missing. So is an older copy of the file. What remains is said at
 //     internal/guard: a disk that fails while it is written to.
 //   - Retention is counted while the store is open, by the monotonic clock; setting the wall clock changes
 //     nothing but appointments.
@@ -43,14 +44,15 @@
 // # Limits
 //
 // One process; a second Open waits for Options.LockWait and gets [onefold.ErrInUse]. One feed at a time. Memory
-// holds an index of all records and a reference to each waiting row. Joins
-// are not supported in this version. The file does not shrink.
+// holds an index of the records that are not sealed and a reference to each waiting row. The main file does not
+// shrink. A network file system is no place for a store; see docs/operations.md.
 //
 // # Reading the source
 //
 // Open in open.go, and what is let in in admit.go and survey.go; the words of claims in stripes.go and
 // begin.go; the way of a commit through commit.go, writer.go, group.go and publish.go; what is read back in
-// snapshot.go; outgoing effects in rows.go, lanes.go, feed.go and settle.go. The stored bytes are drawn in
+// snapshot.go and view.go; writes of the program itself in join.go and tries.go; when fresh keys are refused in
+// limits.go and room.go; outgoing effects in rows.go, lanes.go, feed.go and settle.go. The stored bytes are drawn in
 // docs/storage-format.md and written in the files whose names start with format.
 //
 // One goroutine, the writer, changes the file. It takes whatever waits in its queue, puts it into one

@@ -23,6 +23,8 @@ type more struct {
 	writes []stateWrite
 	rows   []rowWrite
 	refs   []*rowRef // of the rows, once they are written
+	joins  []onefold.Join
+	denied error // a join has failed in an earlier try of the group
 }
 
 type stateRead struct {
@@ -49,10 +51,11 @@ func (f *flight) encode(e *onefold.Entry) load {
 	if f.claim != nil {
 		x.encodeRecord(e, f.claim, &l)
 	}
-	if len(e.Reads)+len(e.Writes)+len(e.Effects) == 0 {
+	if len(e.Reads)+len(e.Writes)+len(e.Effects)+len(e.Joins) == 0 {
 		return l
 	}
-	x.more = &more{}
+	x.more = &more{joins: e.Joins}
+	l.joins = min(len(e.Joins), 1)
 	x.more.encodeState(e, &l)
 	for i := range e.Effects {
 		x.more.encodeEffect(e, &e.Effects[i], &l)

@@ -3,6 +3,7 @@ package boltstore
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/onefold-go/onefold"
@@ -16,6 +17,7 @@ type Hooks struct {
 	AfterCommit  func() error
 	RowBudget    int
 	MaxFile      int
+	ProbeEvery   time.Duration
 	SweepEvery   time.Duration
 	PieceRecords int
 	TierFactor   int
@@ -26,10 +28,15 @@ type Hooks struct {
 func WithHooks(o Options, h Hooks) *Options {
 	o.hooks = hooks{
 		hashBits: h.HashBits, beforeWrite: h.BeforeWrite, beforeCommit: h.BeforeCommit, afterCommit: h.AfterCommit, rowBudget: h.RowBudget,
-		maxFile: h.MaxFile, sweepEvery: h.SweepEvery, pieceRecords: h.PieceRecords, tierFactor: h.TierFactor, eraseLag: h.EraseLag,
+		sweepEvery: h.SweepEvery, probeEvery: h.ProbeEvery, maxFile: &atomic.Int64{},
+		pieceRecords: h.PieceRecords, tierFactor: h.TierFactor, eraseLag: h.EraseLag,
 	}
+	o.hooks.maxFile.Store(int64(h.MaxFile))
 	return &o
 }
+
+// SetMaxFile changes Hooks.MaxFile, as on a disk that is filled or emptied by others.
+func (s *Store) SetMaxFile(n int64) { s.options.hooks.maxFile.Store(n) }
 
 // Crash ends the store as the death of its process would: what waits for the writer is answered with
 // ErrClosed, nothing more is written, and the file is not marked as cleanly closed.
@@ -97,3 +104,6 @@ func (s *Store) StoreClock() time.Duration { return s.now() }
 
 // Summed returns a value with its checksum.
 func Summed(key, value []byte) []byte { return summed(key, value) }
+
+// LookAfterFile does what each sweep begins with.
+func (s *Store) LookAfterFile() { s.lookAfterFile() }

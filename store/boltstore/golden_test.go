@@ -128,6 +128,9 @@ func readGolden(t *testing.T, dir string) {
 		assert.Equal(t, "poison", item.Reason)
 		assert.Equal(t, "id-parked", item.Row.Effect.ID)
 	}
+	st, err := s.Stats(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, uint64(2), st.Attention, "a dead letter and a parked row")
 	f, err := s.Feed(ctx, time.Minute)
 	require.NoError(t, err)
 	rows, err := f.Next(ctx, 10)

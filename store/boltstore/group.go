@@ -14,6 +14,7 @@ type group struct {
 	tx      *bolt.Tx
 	b       buckets
 	head    head // as it will be after the group
+	closed  bool // the snapshot is closed until the group is written, and its lock held
 	now     time.Duration
 	wall    time.Time
 	changed []*history
@@ -23,6 +24,12 @@ type group struct {
 	// rows are the planned states of rows that ops of this group have touched. They become true when the
 	// group is durable; a failed group just drops them.
 	rows map[uint64]*planned
+
+	// Joins may need several tries of the transaction.
+	joined   joined        // by the present try
+	joinTime time.Duration // spent in joins, by all tries
+	failures int           // of joins
+	putOff   []op          // ops that come into the next group, in order
 }
 
 // planned is the state that a row will have.
@@ -73,17 +80,27 @@ func (g *group) plan(r *rowRef) *planned {
 	return p
 }
 
+// begin makes the group ready for a try: what an earlier try has planned is forgotten.
+func (g *group) begin(tx *bolt.Tx) (err error) {
+	g.tx, g.head, g.rows, g.joined = tx, g.store.loadHead(), nil, joined{}
+	g.active = nil
+	g.head.clock = g.now
+	if g.b, err = bucketsOf(tx); err == nil {
+		g.b.countIn(&g.head.tally)
+	}
+	return err
+}
+
 // apply runs all ops in the transaction.
 func (g *group) apply() error {
-	var err error
-	if g.b, err = bucketsOf(g.tx); err != nil {
-		return err
-	}
-	g.b.countIn(&g.head.tally)
 	if err := applyHistory(&g.b.history, g.history); err != nil {
 		return err
 	}
-	for _, o := range g.ops {
+	for i, o := range g.ops {
+		if g.fullBefore(i) {
+			g.delay(i)
+			break
+		}
 		if err := o.apply(g); err != nil {
 			return err
 		}

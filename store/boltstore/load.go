@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/onefold-go/onefold"
 )
 
 // loadMemory fills index, rows and history from the file.
@@ -51,14 +53,25 @@ func (s *Store) loadJournal(b *buckets) error {
 	now := s.shelves.present.Load()
 	since := time.Duration(math.MaxInt64)
 	p := &s.pieces
-	for _, opened := range b.journal.pieces {
-		if now.segment(opened.first) != nil {
-			p.sealed = append(p.sealed, piece{first: opened.first})
-			continue
-		}
+	for i, opened := range b.journal.pieces {
 		bucket, err := b.journal.piece(opened.first)
 		if err != nil {
 			return err
+		}
+		end := s.head.position + 1
+		if i+1 < len(b.journal.pieces) {
+			end = b.journal.pieces[i+1].first
+		}
+		segment := now.segment(opened.first)
+		if segment != nil {
+			end = min(end, segment.head.End)
+		}
+		if err := checkPiece(bucket, opened.first, end); err != nil {
+			return err
+		}
+		if segment != nil {
+			p.sealed = append(p.sealed, piece{first: opened.first})
+			continue
 		}
 		one := piece{first: opened.first}
 		err = bucket.each(func(key, stored []byte) error {
@@ -83,6 +96,30 @@ func (s *Store) loadJournal(b *buckets) error {
 	return nil
 }
 
+// checkPiece makes sure that the records of a piece are those that are looked for in it: from first on, and before
+// end. The names of pieces are all that has no checksum.
+func checkPiece(b *bucket, first, end uint64) error {
+	cursor := b.cursor()
+	low, _ := cursor.First()
+	high, _ := cursor.Last()
+	if low == nil {
+		return nil
+	}
+	from, err := parsePosition(low)
+	if err != nil {
+		return unreadable(err, "record %x", low)
+	}
+	last, err := parsePosition(high)
+	if err != nil {
+		return unreadable(err, "record %x", high)
+	}
+	if from < first || last >= end {
+		return fmt.Errorf("%w: bucket %q, piece %d: its records are %d to %d, and should be before %d",
+			onefold.ErrDamaged, b.name, first, from, last, end)
+	}
+	return nil
+}
+
 // loadRecord enters a record into the index. Of several records of one key the newest counts; the others
 // had expired when it was written.
 func (s *Store) loadRecord(b *buckets, key, stored []byte) (expires time.Duration, err error) {
@@ -93,9 +130,6 @@ func (s *Store) loadRecord(b *buckets, key, stored []byte) (expires time.Duratio
 	r, err := parseRecord(stored)
 	if err != nil {
 		return 0, err
-	}
-	if at > s.head.position {
-		return 0, fmt.Errorf("it is beyond the last position, %d", s.head.position)
 	}
 	hash := s.formHash(&r.form)
 	st := s.stripe(hash)

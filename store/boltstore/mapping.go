@@ -47,10 +47,7 @@ func newMapping(db *bolt.DB, path string, initial, largest int) (mapping, error)
 }
 
 // bound is how much the group may add at most to a file that reaches up to end. It decides whether readers
-// have to wait while the group is written.
-//
-// Joins are writes of others that cannot be bounded. When the store takes them, a group that holds one
-// closes the snapshot first, whatever it adds.
+// have to wait while the group is written; see makeWay. It does not hold for joins.
 func (m *mapping) bound(g *group, end int64) int64 {
 	pages, values := m.adds(g, end)
 	return values + pages + bytesPerGroup
@@ -81,7 +78,8 @@ func (m *mapping) adds(g *group, end int64) (pages, values int64) {
 	histories := int64(len(g.history))
 	// Nothing is written anew twice, and a full page that is written anew becomes two.
 	pages = min((puts*perPut+histories*pagesPerPut)*m.pageSize, 2*end)
-	values = 2 * int64(g.load.bytes)
+	pages += int64(g.joined.nodes) * pagesPerNode * m.pageSize
+	values = 2 * int64(g.load.bytes+g.joined.bytes)
 	values += min((puts+appends)*valuesPerPut*m.large(g), end)
 	return pages, values
 }

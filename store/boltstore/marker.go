@@ -158,6 +158,13 @@ func removeCheckMark(dir string) error {
 	return disk.SyncDir(dir)
 }
 
+func removeStoreMark(dir string) error {
+	if err := os.Remove(filepath.Join(dir, storeFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 func hasCheckMark(dir string) bool {
 	_, err := os.Lstat(filepath.Join(dir, checkFile))
 	return err == nil

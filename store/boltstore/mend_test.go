@@ -159,9 +159,9 @@ func TestTimerEntryWithoutItsRowDoesNotStopTheStore(t *testing.T) {
 	// Entries that point nowhere, at the row of another effect, and at nothing readable.
 	require.NoError(t, stored(t, s, entryOf("bystander", messageOf("2"))))
 	at := s.loadHead().position
-	require.NoError(t, s.writeGroup([]op{&plantOp{newAnswer(), map[string][]byte{
+	require.NoError(t, s.do(&plantOp{newAnswer(), map[string][]byte{
 		"nowhere": timerValue(9999), "elsewhere": timerValue(at), "unreadable": {valueV2},
-	}}}, load{puts: 3}))
+	}}))
 	for _, id := range []string{"nowhere", "elsewhere", "unreadable"} {
 		timer := messageOf(id)
 		timer.Timer = "t"

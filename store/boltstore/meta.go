@@ -3,6 +3,7 @@ package boltstore
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"hash/crc32"
 
@@ -56,6 +57,12 @@ func checkConstants(get func(key []byte) []byte) error {
 		return fmt.Errorf("%w: bucket %q, key %q: %w", onefold.ErrDamaged, metaName, metaSum, errSum)
 	}
 	return nil
+}
+
+// identity reads who the store is. The constants have been checked.
+func identity(get func(key []byte) []byte) (id string, key hashKey) {
+	secret := get(metaHashKey)
+	return hex.EncodeToString(get(metaID)), hashKey{binary.BigEndian.Uint64(secret), binary.BigEndian.Uint64(secret[8:])}
 }
 
 // putHead writes what changes with every transaction.

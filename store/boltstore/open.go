@@ -3,7 +3,6 @@ package boltstore
 import (
 	"crypto/rand"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -89,6 +88,11 @@ func (s *Store) open() error {
 	if err := s.start(mark); err != nil {
 		return err
 	}
+	if !marked {
+		if err := syncAbove(s.dir); err != nil {
+			return fmt.Errorf("create store in %s: %w", s.dir, err)
+		}
+	}
 	if err := s.noteEpoch(marked); err != nil {
 		return fmt.Errorf("open %s: %w", s.dir, err)
 	}
@@ -96,7 +100,14 @@ func (s *Store) open() error {
 	if err := removeCheckMark(s.dir); err != nil {
 		return fmt.Errorf("open %s: %w", s.dir, err)
 	}
-	return s.snap.renew(db)
+	if err := leftAside(s.dir); err != nil {
+		return fmt.Errorf("open %s: %w", s.dir, err)
+	}
+	if err := s.snap.renew(db); err != nil {
+		return err
+	}
+	s.lookAtLimits()
+	return nil
 }
 
 // settleIdentity makes sure, now that the file is locked, that the store is complete and ours. Without STORE
@@ -149,11 +160,12 @@ func (s *Store) readIdentity(tx *bolt.Tx) error {
 	if err := checkConstants(b.meta.Get); err != nil {
 		return fmt.Errorf("%w; restore the directory from a backup", err)
 	}
-	id, key, created := b.meta.Get(metaID), b.meta.Get(metaHashKey), b.meta.Get(metaCreated)
-	s.id = [16]byte(id)
-	s.hashKey = [2]uint64{binary.BigEndian.Uint64(key), binary.BigEndian.Uint64(key[8:])}
+	created := b.meta.Get(metaCreated)
+	s.id = [16]byte(b.meta.Get(metaID))
+	var id string
+	id, s.hashKey = identity(b.meta.Get)
 	s.info = onefold.Info{
-		Kind: Kind, ID: hex.EncodeToString(id), Created: time.Unix(0, int64(binary.BigEndian.Uint64(created))).UTC(),
+		Kind: Kind, ID: id, Created: time.Unix(0, int64(binary.BigEndian.Uint64(created))).UTC(),
 		OneProcess: true, OneFeed: true, Ordered: true, Timers: true, Expiry: onefold.ExpiryStore, Durable: true,
 		MaxEntry: s.options.MaxEntry, FailureLag: s.options.FailureLag,
 	}
@@ -202,11 +214,11 @@ func (s *Store) start(mark storeMark) error {
 // countEpoch makes the new epoch durable before a token with it is given out. The same transaction raises the
 // format of a store that an older version has written.
 func (s *Store) countEpoch() error {
-	if s.head.epoch++; s.head.epoch >= maxEpoch {
+	if s.head.epoch += s.options.hooks.epochs; s.head.epoch >= maxEpoch {
 		return fmt.Errorf("%w: epoch %d does not fit into tokens; begin a new store", onefold.ErrFull, s.head.epoch)
 	}
 	s.head.clean, s.info.Epoch = false, s.head.epoch
-	return s.db.Update(func(tx *bolt.Tx) error {
+	err := s.db.Update(func(tx *bolt.Tx) error {
 		b, err := bucketsOf(tx)
 		if err != nil {
 			return err
@@ -218,6 +230,11 @@ func (s *Store) countEpoch() error {
 		}
 		return putHead(b.meta, &s.head)
 	})
+	if err != nil {
+		// The cache may show the new epoch, and the disk not have it. The next Open has to look at the disk.
+		return errors.Join(err, writeCheckMark(s.dir, err))
+	}
+	return nil
 }
 
 func random() (b [16]byte) {

@@ -296,6 +296,14 @@ func TestCreationThatWasCutShortIsCompleted(t *testing.T) {
 		{"while the disk had only the length of them", func(t *testing.T, dir string) {
 			write(t, main(dir), strings.Repeat("\x00", 16<<10))
 		}},
+		{"while the disk had only some sectors of them", func(t *testing.T, dir string) {
+			db, err := bolt.Open(main(dir), 0o600, nil)
+			require.NoError(t, err)
+			page := db.Info().PageSize
+			require.NoError(t, db.Close())
+			overwrite(t, main(dir), 0, make([]byte, 2*page))
+			require.NoError(t, os.Truncate(main(dir), int64(4*page)))
+		}},
 		{"before there was a bucket", func(t *testing.T, dir string) {
 			db, err := bolt.Open(main(dir), 0o600, nil)
 			require.NoError(t, err)

@@ -2,6 +2,7 @@ package boltstore
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/onefold-go/onefold"
@@ -16,6 +17,10 @@ const (
 	DefaultMaxGroupBytes   = 8 << 20
 	DefaultSegmentRecords  = 500_000
 )
+
+// DefaultMaxBytes is Options.MaxBytes where it is 0: no limit where addresses have 64 bits, and 512 MiB where they have
+// 32, well below what can be mapped.
+const DefaultMaxBytes int64 = (1 - int64(^uint(0)>>63)) << 29
 
 // Options are the settings of [Open]. The zero value is good.
 type Options struct {
@@ -34,14 +39,29 @@ type Options struct {
 	FailureLag time.Duration
 
 	// MaxGroupEntries and MaxGroupBytes bound how many calls are put into one physical write. One call of
-	// Commit or Settle is never split, so a batch that is larger by itself is written as it is: callers
-	// bound their batches. 0: DefaultMaxGroupEntries and DefaultMaxGroupBytes.
+	// Commit or Settle is not split, except before entries with joins, so a batch that is larger by itself is
+	// written as it is: callers bound their batches. 0: DefaultMaxGroupEntries and DefaultMaxGroupBytes.
 	MaxGroupEntries int
 	MaxGroupBytes   int
 
 	// MmapBytes is how much address space is mapped at Open; memory is used only for what is read. As long
 	// as the main file fits, growing never waits for readers. 0: DefaultMmapBytes.
 	MmapBytes int
+
+	// MaxBytes, MaxRecords, MaxWaiting, MaxWaitingBytes and MaxWaitingAge are the limits at which the store takes no
+	// fresh keys: Begin, and Commit without a claim, get [onefold.ErrFull], which names the limit. Claims that are held
+	// can still be committed, so the numbers go a little beyond, and everything else works. Records that count are
+	// never removed to make room. The store takes fresh keys again when the numbers have fallen; it looks after each
+	// group and once a second. 0: no limit.
+	MaxBytes        int64         // in all files, without what is free in them; where addresses have 32 bits 0 is DefaultMaxBytes
+	MaxRecords      int           // records, until they are collected after their retention
+	MaxWaiting      int           // effects that wait for a relay, delayed ones included, parked ones not
+	MaxWaitingBytes int64         // what they take
+	MaxWaitingAge   time.Duration // of the oldest one that is neither parked nor delayed
+
+	// Expect is what the store is meant for. Open refuses with [onefold.ErrInvalid] if that cannot fit into MaxBytes or
+	// MaxRecords. Zero: nothing is checked.
+	Expect Expectation
 
 	// SegmentRecords is how many records the growing segment holds, for which memory holds an index of about 43
 	// bytes a record. When it is full, or older than a sixteenth of the longest retention, it is written to a file
@@ -56,15 +76,17 @@ type Options struct {
 
 // hooks are the places where the tests of this package reach in.
 type hooks struct {
-	hashBits     int          // > 0: hashes are cut to so many bits
-	beforeWrite  func()       // the writer is about to write a group with entries
-	beforeCommit func() error // an error stands for a failed write of data pages
-	afterCommit  func() error // an error stands for a failed sync of the meta page
-	rowBudget    int          // > 0: bytes of fresh rows kept in memory
-	maxFile      int          // > 0: bytes that the main file may have, as on a full disk
+	hashBits     int           // > 0: hashes are cut to so many bits
+	beforeWrite  func()        // the writer is about to write a group with entries
+	beforeCommit func() error  // an error stands for a failed write of data pages
+	afterCommit  func() error  // an error stands for a failed sync of the meta page
+	rowBudget    int           // > 0: bytes of fresh rows kept in memory
+	maxFile      *atomic.Int64 // > 0: bytes that the main file may have, as on a full disk
 	sweepEvery   time.Duration
+	probeEvery   time.Duration
 	pieceRecords int           // > 0: records of a piece of the journal
 	tierFactor   int           // > 0: indexes merged into one
+	epochs       uint64        // > 0: by how many the epoch grows at Open
 	eraseLag     time.Duration // > 0: how long marks wait before their segment is written anew
 }
 
@@ -80,6 +102,8 @@ func (o *Options) checked() (Options, error) {
 	}{
 		{"MaxEntry", int64(c.MaxEntry)}, {"FailureLag", int64(c.FailureLag)}, {"MaxGroupEntries", int64(c.MaxGroupEntries)},
 		{"MaxGroupBytes", int64(c.MaxGroupBytes)}, {"MmapBytes", int64(c.MmapBytes)}, {"SegmentRecords", int64(c.SegmentRecords)},
+		{"MaxBytes", c.MaxBytes}, {"MaxRecords", int64(c.MaxRecords)}, {"MaxWaiting", int64(c.MaxWaiting)},
+		{"MaxWaitingBytes", c.MaxWaitingBytes}, {"MaxWaitingAge", int64(c.MaxWaitingAge)},
 	} {
 		if f.value < 0 {
 			return Options{}, fmt.Errorf("%w: Options.%s is %d; use 0 for the default", onefold.ErrInvalid, f.name, f.value)
@@ -88,7 +112,7 @@ func (o *Options) checked() (Options, error) {
 	for _, f := range []struct {
 		name  string
 		value time.Duration
-	}{{"LockWait", c.LockWait}, {"FailureLag", c.FailureLag}} {
+	}{{"LockWait", c.LockWait}, {"FailureLag", c.FailureLag}, {"MaxWaitingAge", c.MaxWaitingAge}} {
 		if f.value > 0 && f.value < time.Millisecond {
 			return Options{}, fmt.Errorf("%w: Options.%s is %v; is the unit right? Use at least 1ms, or 0 for the default",
 				onefold.ErrInvalid, f.name, f.value)
@@ -102,15 +126,18 @@ func (o *Options) checked() (Options, error) {
 	c.MmapBytes = orDefault(c.MmapBytes, DefaultMmapBytes)
 	c.FailureLag = orDefault(c.FailureLag, DefaultFailureLag)
 	c.LockWait = orDefault(c.LockWait, DefaultLockWait)
+	c.hooks.probeEvery = orDefault(c.hooks.probeEvery, probeEvery)
 	c.hooks.sweepEvery = orDefault(c.hooks.sweepEvery, sweepEvery)
 	c.hooks.pieceRecords = orDefault(c.hooks.pieceRecords, pieceRecords)
 	c.hooks.tierFactor = orDefault(c.hooks.tierFactor, tierFactor)
 	c.hooks.eraseLag = orDefault(c.hooks.eraseLag, eraseLag)
+	c.hooks.epochs = max(c.hooks.epochs, 1)
 	c.hooks.rowBudget = orDefault(c.hooks.rowBudget, freshRowBytes)
-	return c, nil
+	c.MaxBytes = orDefault(c.MaxBytes, DefaultMaxBytes)
+	return c, c.Expect.check(c.limits())
 }
 
-func orDefault[T int | time.Duration](v, d T) T {
+func orDefault[T int | int64 | time.Duration](v, d T) T {
 	if v == 0 {
 		return d
 	}

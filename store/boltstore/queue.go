@@ -3,6 +3,7 @@ package boltstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/onefold-go/onefold"
@@ -15,7 +16,8 @@ type op interface {
 	weight() load
 	// prepare looks at memory before the transaction begins.
 	prepare(g *group)
-	// apply writes. An error makes the whole group fail; what concerns one op alone it keeps to itself.
+	// apply writes. An error makes the whole group fail; what concerns one op alone it keeps to itself. It is
+	// called again if the transaction had to be begun anew.
 	apply(g *group) error
 	// publish makes visible what is durable now.
 	publish(g *group)
@@ -30,11 +32,12 @@ type load struct {
 	puts    int  // changes of bucket entries, at most
 	largest int  // bytes of the largest value
 	grows   bool // it adds to what is stored, and must leave room for what only frees
+	joins   int  // entries that come last, since they have joins or follow one of their batch
 }
 
 func (l *load) add(o load) {
 	l.entries, l.bytes, l.puts = l.entries+o.entries, l.bytes+o.bytes, l.puts+o.puts
-	l.largest, l.grows = max(l.largest, o.largest), l.grows || o.grows
+	l.largest, l.grows, l.joins = max(l.largest, o.largest), l.grows || o.grows, l.joins+o.joins
 }
 
 // answer is how the writer answers a waiting caller.
@@ -79,6 +82,16 @@ func (q *queue) add(o op) error {
 	q.ops = append(q.ops, o)
 	q.nudge()
 	return nil
+}
+
+// putBack puts ops that were taken before all that wait.
+func (q *queue) putBack(ops []op) {
+	if len(ops) == 0 {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ops, q.next = slices.Concat(ops, q.ops[q.next:]), 0
 }
 
 // nudge makes the writer look.

@@ -18,6 +18,9 @@ const largestStep = 16 << 20
 // file to find the free pages again, where it can neither be stopped nor caught.
 func (s *Store) reserve(g *group, tx *bolt.Tx) error {
 	need := s.mapping.need(g, tx.Size(), int64(s.db.Stats().FreePageN))
+	if g.load.grows {
+		s.room.need = need
+	}
 	from := s.mapping.reserved
 	if need <= from {
 		return nil
@@ -35,7 +38,7 @@ func (s *Store) reserve(g *group, tx *bolt.Tx) error {
 // grow gives the file blocks up to a size that is rounded to whole pages.
 func (s *Store) grow(from, to int64) error {
 	to = (to + s.mapping.pageSize - 1) / s.mapping.pageSize * s.mapping.pageSize
-	if limit := int64(s.options.hooks.maxFile); limit > 0 && to > limit {
+	if limit := s.options.hooks.maxFile; limit != nil && limit.Load() > 0 && to > limit.Load() {
 		return syscall.ENOSPC
 	}
 	if err := disk.Allocate(s.file, from, to); err != nil {

@@ -27,6 +27,9 @@ type rowQueue struct {
 	aging   rowHeap            // rows neither parked nor delayed, by position: held up or out as well
 	parked  int
 	fresh   int // bytes of rows kept
+
+	bytes, parkedBytes int64 // in the file, about
+
 	feed    *feed
 	asked   time.Duration // monotonic time of the last Next; < 0: never
 	tickets uint64
@@ -128,8 +131,8 @@ func (q *rowQueue) add(r *rowRef) {
 		r.older.newer = r
 	}
 	q.ofHash[r.hash] = r
+	q.count(r, 1)
 	if r.parked {
-		q.parked++
 		r.ticket = q.nextTicket()
 	}
 	if r.value != nil && q.fresh+len(r.value) > q.store.options.hooks.rowBudget {
@@ -139,6 +142,16 @@ func (q *rowQueue) add(r *rowRef) {
 	q.place(r)
 }
 
+// count adds r to the sums, n times.
+func (q *rowQueue) count(r *rowRef, n int) {
+	size := int64(n * r.size)
+	q.bytes += size
+	if r.parked {
+		q.parked += n
+		q.parkedBytes += size
+	}
+}
+
 // change gives a row another state.
 func (q *rowQueue) change(r *rowRef, st rowState) {
 	q.filed(r, st.attempts)
@@ -146,15 +159,13 @@ func (q *rowQueue) change(r *rowRef, st rowState) {
 		r.tried = st.tried // stays out
 		return
 	}
-	if r.parked {
-		q.parked--
-	}
+	q.count(r, -1)
 	if r.feed != nil {
 		delete(r.feed.out, r)
 	}
 	r.rowState = st
+	q.count(r, 1)
 	if r.parked {
-		q.parked++
 		r.ticket = q.nextTicket()
 	}
 	q.place(r)
@@ -170,9 +181,7 @@ func (q *rowQueue) filed(r *rowRef, attempts uint32) {
 func (q *rowQueue) remove(r *rowRef) {
 	q.fresh -= len(r.value)
 	r.value = nil
-	if r.parked {
-		q.parked--
-	}
+	q.count(r, -1)
 	if r.feed != nil {
 		delete(r.feed.out, r)
 	}

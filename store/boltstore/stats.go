@@ -31,6 +31,9 @@ func (s *Store) Stats(ctx context.Context) (onefold.Stats, error) {
 	for _, f := range s.shelves.present.Load().registry() {
 		st.Bytes += f.bytes
 	}
+	if st.Err == nil {
+		st.Err = s.freshKey()
+	}
 	pages := s.db.Stats()
 	st.FreeBytes = int64(pages.FreePageN+pages.PendingPageN) * s.mapping.pageSize
 	return st, nil
@@ -47,15 +50,21 @@ func (st *stripe) claimCount() (n uint64) {
 	return n
 }
 
+// oldest is the age of the oldest row that is neither parked nor delayed.
+func (q *rowQueue) oldest() time.Duration {
+	q.becomeDue()
+	if r := q.aging.first(); r != nil {
+		return max(q.store.now()-r.stored, 0)
+	}
+	return 0
+}
+
 func (q *rowQueue) addStats(st *onefold.Stats) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.becomeDue()
 	st.Parked = uint64(q.parked)
 	st.Waiting = uint64(len(q.refs) - q.parked)
-	if r := q.aging.first(); r != nil {
-		st.OldestWaiting = max(q.store.now()-r.stored, 0)
-	}
+	st.OldestWaiting = q.oldest()
 	if q.asked >= 0 {
 		st.LastFeed = max(q.store.clock.Mono()-q.asked, time.Duration(0))
 	}

@@ -43,9 +43,11 @@ type Store struct {
 	tokens    atomic.Uint64
 	rows      rowQueue
 	snap      snapshot
+	views     views
 	queue     queue
 	changes   changes
 	mapping   mapping // of the writer
+	room      room    // of the writer
 	largest   int     // of Open: bytes of the largest value in the file
 	counts    tally   // of Open: the entries that the survey has counted
 
@@ -53,6 +55,7 @@ type Store struct {
 	head   head // as in the file
 
 	refusal  atomic.Pointer[refusal] // nil: everything is let in
+	fullness atomic.Pointer[refusal] // why no fresh key is let in; nil: they are
 	failed   atomic.Pointer[refusal] // the fail stop; set once, and nothing takes it back
 	closing  chan struct{}           // closed when Close or a fail stop begins
 	stopOnce sync.Once
@@ -143,17 +146,17 @@ func (s *Store) Close(ctx context.Context) error {
 	s.stopOnce.Do(func() { close(s.closing) })
 	s.sayFarewell()
 	s.queue.close()
-	select {
-	case <-s.written:
-	case <-ctx.Done():
-		return fmt.Errorf("close %s with commits in flight: %w", s.dir, ctx.Err())
+	for _, part := range []struct {
+		ended <-chan struct{}
+		what  string
+	}{{s.written, "commits in flight"}, {s.kept, "work on segments going on"}, {s.views.ended(), "a View running"}} {
+		select {
+		case <-part.ended:
+		case <-ctx.Done():
+			return fmt.Errorf("close %s with %s: %w", s.dir, part.what, ctx.Err())
+		}
 	}
-	select {
-	case <-s.kept:
-		return s.closeFile()
-	case <-ctx.Done():
-		return fmt.Errorf("close %s with commits in flight: %w", s.dir, ctx.Err())
-	}
+	return s.closeFile()
 }
 
 // sayFarewell queues the last op, once.

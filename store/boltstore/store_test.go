@@ -125,12 +125,23 @@ func TestConformanceWhileSegmentsComeAndGo(t *testing.T) {
 	h.Open = func(t testing.TB, clock onefold.Clock) storetest.Instance {
 		i := whole(t, clock)
 		i.FailCommits = nil // the next write may be one of the upkeep
+		reopen := i.Reopen
+		i.Reopen = func(t testing.TB, clean bool) onefold.Store { return keeping{reopen(t, clean).(*boltstore.Store)} }
+		i.Store = keeping{i.Store.(*boltstore.Store)}
 		return i
 	}
 	t.Run("", func(t *testing.T) { storetest.Run(t, h) }) // ends when all its parallel parts have ended
 	for _, what := range []string{"seal", "drop", "merge", "expire"} {
 		assert.NotZero(t, seen.count(what), what)
 	}
+}
+
+// keeping is a store whose commits return when what has become due in the background is done.
+type keeping struct{ *boltstore.Store }
+
+func (k keeping) Commit(ctx context.Context, batch []*onefold.Commit) error {
+	defer k.KeepUp()
+	return k.Store.Commit(ctx, batch)
 }
 
 // upkeepSeen counts the pieces of work of an upkeep.

@@ -49,12 +49,16 @@ type survey struct {
 	reached []uint64
 	buffers [][]byte // one for each depth; keys of a page are looked at while those below it are walked
 	shallow bool     // leaves below branches are not read
+	used    pageCounts
 
 	torn        bool    // one of the two meta pages is not whole
 	firstBucket []byte  // name of the first bucket
 	largest     int     // bytes of the largest value
 	found       content // of our buckets
 }
+
+// pageCounts are the pages in use by kind: branches, leaves, and pages that continue one of these.
+type pageCounts struct{ branch, leaf, more int }
 
 // surveyFile walks over the file. Its errors say what is wrong with a page.
 func surveyFile(file io.ReaderAt, size int64) (*survey, error) {
@@ -71,7 +75,7 @@ func surveyTree(file io.ReaderAt, size int64) error {
 	s := &survey{file: file, size: size, found: newContent(), shallow: true}
 	err := s.walk()
 	if err == nil && s.torn {
-		err = errors.New("one of its first two pages is not whole")
+		err = errTorn
 	}
 	return err
 }
@@ -96,10 +100,9 @@ func (s *survey) walk() error {
 	return s.walkTree(root, span{}, nil, 0)
 }
 
-// readMeta finds the size of pages, and the newer of the two meta pages. Both must be whole. bbolt would make do
-// with one, but that may be the older one: after a crash the last commit, which was answered, would be gone
-// and its keys granted again. A write that is cut short does not tear the page: what counts of it lies
-// within one sector.
+// readMeta finds the size of pages, and the newest of the two meta pages that is whole. If one is not, torn is
+// set, and the file is refused when it is known whose it is: bbolt would make do with the other, but that may be
+// the older one. The last commit, which was answered, would be gone and its keys granted again.
 func (s *survey) readMeta() ([]byte, error) {
 	first := s.metaAt(0)
 	if first != nil {
@@ -117,8 +120,10 @@ func (s *survey) readMeta() ([]byte, error) {
 	second := s.metaAt(s.page)
 	s.torn = first == nil || second == nil
 	switch {
-	case first == nil || second == nil:
-		return nil, errors.New("one of its first two pages is not whole")
+	case first == nil:
+		return second, nil
+	case second == nil:
+		return first, nil
 	case native.Uint64(first[48:]) > native.Uint64(second[48:]):
 		return first, nil
 	}
@@ -225,10 +230,13 @@ func (s *survey) walkTree(id uint64, keys span, path [][]byte, depth int) error 
 	if err != nil {
 		return err
 	}
+	s.used.more += int(native.Uint32(b[12:]))
 	switch kind := native.Uint16(b[8:]); kind {
 	case branchPage:
+		s.used.branch++
 		err = s.walkBranch(b, keys, path, depth)
 	case leafPage:
+		s.used.leaf++
 		err = s.walkLeaf(b, keys, path, depth)
 	default:
 		err = fmt.Errorf("type is %#x", kind)

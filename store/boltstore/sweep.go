@@ -37,8 +37,18 @@ func (w *sweeper) look(s *Store) bool {
 // begin begins a round.
 func (w *sweeper) begin(s *Store) {
 	if s.stopped() == nil {
+		s.lookAfterFile()
 		s.sweepMemory()
 		w.due = true
+	}
+}
+
+// lookAfterFile stops the store if somebody has put another main file in place of the open one, or removed it:
+// what is written from now on would be gone at the next Open.
+func (s *Store) lookAfterFile() {
+	if err := replaced(s.file, s.path); err != nil {
+		s.stop(fmt.Errorf("%w: %s while it was open: %w; a file is replaced only while no process has the store open",
+			onefold.ErrDamaged, s.path, err))
 	}
 }
 

@@ -253,6 +253,7 @@ func TestOnAFullDiskSettlingDoesNotFailForItsNeighbours(t *testing.T) {
 	require.NoError(t, err)
 	rows, err := f.Next(ctx, 1)
 	require.NoError(t, err)
+	claims := map[string]*onefold.Claim{"first": begin(t, s, key("first")), "neighbour": begin(t, s, key("neighbour"))}
 	fill(t, s, func() {})
 
 	reached, release := g.hold()
@@ -260,7 +261,7 @@ func TestOnAFullDiskSettlingDoesNotFailForItsNeighbours(t *testing.T) {
 	add := func(id string) {
 		e := entry(key(id))
 		e.Result = make([]byte, 1<<20)
-		batch := one(nil, e)
+		batch := one(claims[id], e)
 		if err := s.Commit(ctx, batch); err != nil {
 			results <- err
 			return

@@ -12,8 +12,12 @@ import (
 	"github.com/onefold-go/onefold/store/boltstore/internal/guard"
 )
 
-// sweepEvery is the time between two rounds of collecting what has expired.
-const sweepEvery = 5 * time.Second
+// The times between two rounds of collecting what has expired, and between two looks at limits and at the room on
+// the disk.
+const (
+	sweepEvery = 5 * time.Second
+	probeEvery = time.Second
+)
 
 // write is the writer: the one goroutine that changes the file. It ends when the queue is closed and
 // empty.
@@ -21,12 +25,19 @@ func (s *Store) write() {
 	defer close(s.written)
 	sweep := sweeper{ticker: time.NewTicker(s.options.hooks.sweepEvery)}
 	defer sweep.ticker.Stop()
+	room := time.NewTicker(s.options.hooks.probeEvery)
+	defer room.Stop()
 	lag := time.NewTimer(s.options.FailureLag)
 	defer lag.Stop()
 	lagging := false // lag runs for changes that no group has taken yet
 	overdue := false // it has run out
 	var ops []op
 	for {
+		select {
+		case <-room.C:
+			s.probe() // also while the writer is busy
+		default:
+		}
 		var sum load
 		ops, sum = s.queue.take(ops[:0], s.options.MaxGroupEntries, s.options.MaxGroupBytes)
 		if sweep.look(s) {
@@ -56,6 +67,8 @@ func (s *Store) write() {
 			overdue = !s.changes.empty()
 		case <-sweep.ticker.C:
 			sweep.begin(s)
+		case <-room.C:
+			s.probe()
 		}
 	}
 }
@@ -69,11 +82,12 @@ func (s *Store) writeLast() {
 	}
 }
 
-// writeGroup makes one group durable and answers everyone in it.
+// writeGroup makes one group durable and answers everyone in it, except the ops that it puts off.
 func (s *Store) writeGroup(ops []op, sum load) error {
 	g := &group{store: s, ops: ops, load: sum, now: s.now(), wall: s.clock.Wall()}
 	err := s.stopped()
 	if err == nil {
+		g.sort()
 		g.changed = s.changes.take(s.options.MaxGroupEntries)
 		g.history = s.collectHistory(g.changed)
 		for _, o := range ops {
@@ -83,6 +97,7 @@ func (s *Store) writeGroup(ops []op, sum load) error {
 			s.options.hooks.beforeWrite()
 		}
 		err = s.commitGroup(g)
+		s.queue.putBack(g.putOff)
 	}
 	if err == nil {
 		s.setHead(g.head)
@@ -90,10 +105,11 @@ func (s *Store) writeGroup(ops []op, sum load) error {
 	} else {
 		s.changes.giveBack(g.changed)
 		if disk.Full(err) && sum.grows {
-			ops = s.writeFreeing(ops)
+			g.ops = s.writeFreeing(g.ops)
 		}
 	}
-	for _, o := range ops {
+	s.lookAtRoom(g, err)
+	for _, o := range g.ops {
 		o.finish(err)
 	}
 	return err
@@ -118,39 +134,59 @@ func (s *Store) writeFreeing(ops []op) (others []op) {
 	return others
 }
 
-// commitGroup writes the group. If the mapped file may have to grow, nobody can read meanwhile: bbolt
-// waits for all readers before it maps the file anew, and the snapshot is one.
+// commitGroup writes the group.
 func (s *Store) commitGroup(g *group) error {
-	s.snap.mu.Lock()
-	room := false
-	if tx := s.snap.tx; tx != nil {
-		s.mapping.grown(tx)
-		room = tx.Size()+s.mapping.bound(g, tx.Size()) < s.mapping.known
-	}
-	if !room {
-		s.snap.closeLocked(nil)
+	id, err := s.tryUntilJoined(g)
+	closed := g.closed // the snapshot, with its lock held
+	if closed {
 		defer s.snap.mu.Unlock()
-	} else {
-		s.snap.mu.Unlock()
 	}
-	id, err := s.transact(g)
 	if err != nil {
 		err = s.classify(id, err)
-		if !room {
+		if closed {
 			s.readAgain(err)
 		}
 		return err
 	}
 	s.mapping.wrote(g)
-	renew := s.snap.renew
-	if !room {
-		renew = s.snap.renewLocked
+	if !closed {
+		s.snap.mu.Lock()
+		defer s.snap.mu.Unlock()
 	}
-	if err := renew(s.db); err != nil {
+	if err := s.snap.renewLocked(s.db); err != nil {
 		s.stop(err) // the group is durable all the same
 		return nil
 	}
-	return nil
+	return s.confirm(g, id)
+}
+
+// confirm looks whether the file shows the group, before anybody is told that it is stored: a write that the
+// system has reported and not made would be found out at the next Open only. The lock of the snapshot is held.
+func (s *Store) confirm(g *group, id int) error {
+	h, err := head{}, error(nil)
+	if s.snap.tx.ID() == id {
+		h, err = readHead(s.snap.b.meta.Get)
+	}
+	if err == nil && h == g.head {
+		return nil
+	}
+	err = errors.Join(fmt.Errorf("%w: %s does not show what was written to it", onefold.ErrDamaged, s.path), err)
+	s.stop(err)
+	s.snap.closeLocked(err)
+	return fmt.Errorf("%w: %w", onefold.ErrUnknown, err)
+}
+
+// makeWay closes the snapshot if the mapped file may have to grow: bbolt waits for all readers before it maps the
+// file anew. Nobody can read from then on until the group is written. What joins have put cannot be bounded.
+func (s *Store) makeWay(g *group) {
+	end := g.tx.Size()
+	s.mapping.grown(g.tx)
+	if g.joined.ran == 0 && end+s.mapping.bound(g, end) < s.mapping.known {
+		return
+	}
+	s.snap.mu.Lock()
+	s.snap.closeLocked(nil)
+	g.closed = true
 }
 
 // readAgain opens the snapshot after a failed write for which it was closed. After a fail stop it stays
@@ -168,26 +204,19 @@ func (s *Store) readAgain(failed error) {
 // transact runs one bbolt transaction. It returns the transaction's ID, or 0 if it never came to
 // committing.
 func (s *Store) transact(g *group) (id int, err error) {
-	var tx *bolt.Tx
 	err = guard.Run("write", func() error {
-		if tx, err = s.db.Begin(true); err != nil {
-			return err
+		run := s.update
+		if g.load.joins > 0 {
+			run = s.db.Update // in which joins cannot commit
 		}
-		g.tx, g.head = tx, s.loadHead()
-		g.head.clock = g.now
-		if err := g.apply(); err != nil {
-			return err
-		}
-		if err := s.reserve(g, tx); err != nil {
-			return err
-		}
-		id = tx.ID()
-		if hook := s.options.hooks.beforeCommit; hook != nil {
-			if err := hook(); err != nil {
+		// What panics before the commit must not reach bbolt, which would look for the free pages.
+		err := run(func(tx *bolt.Tx) error {
+			return guard.Run("write", func() (err error) {
+				id, err = s.fill(g, tx)
 				return err
-			}
-		}
-		if err := tx.Commit(); err != nil {
+			})
+		})
+		if err != nil {
 			return err
 		}
 		if hook := s.options.hooks.afterCommit; hook != nil {
@@ -195,11 +224,41 @@ func (s *Store) transact(g *group) (id int, err error) {
 		}
 		return nil
 	})
-	if err != nil && tx != nil {
-		// After a failed Commit the transaction is closed and this does nothing; after a panic it is not.
-		_ = guard.Run("roll back", tx.Rollback)
-	}
 	return id, err
+}
+
+// fill puts the group into tx, up to the commit. It returns the transaction's ID once it has come that far.
+func (s *Store) fill(g *group, tx *bolt.Tx) (id int, err error) {
+	if err := g.begin(tx); err != nil {
+		return 0, err
+	}
+	if err := g.apply(); err != nil {
+		return 0, err
+	}
+	if err := s.reserve(g, tx); err != nil {
+		return 0, err
+	}
+	s.makeWay(g)
+	id = tx.ID()
+	if hook := s.options.hooks.beforeCommit; hook != nil {
+		return id, hook()
+	}
+	return id, nil
+}
+
+// update is bbolt's Update for transactions that hold nothing but ours, with one difference: after a panic in
+// Commit it does not look for the free pages.
+func (s *Store) update(fn func(tx *bolt.Tx) error) error {
+	tx, err := s.db.Begin(true)
+	if err != nil {
+		return err
+	}
+	// After Commit the transaction is closed and this does nothing; after an error or a panic it is not.
+	defer func() { _ = guard.Run("roll back", tx.Rollback) }()
+	if err := fn(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 // classify finds out what a failed write means, while nothing is let in.

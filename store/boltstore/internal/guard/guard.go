@@ -24,16 +24,20 @@ func (p *PanicError) Unwrap() error { return onefold.ErrDamaged }
 // cannot be right, and the mapped file faults where the disk cannot be read; both become ErrDamaged.
 //
 // What no guard catches is a panic in a goroutine of bbolt itself. It starts one to find the free pages, in
-// two places. At Open all pages have been checked before. Inside a Commit that fails it does so too: that is
-// left to a read, write or sync error of the disk, since a full disk is found before Commit begins. If a
-// page was damaged on such a disk after Open, the process may end there. Nothing that was answered is lost:
-// the file on the disk is that of the last commit, and the next Open checks it.
+// three places. At Open all pages have been checked before. Inside a Commit that fails it does so too: that is
+// left to a read, write or sync error of the disk, since a full disk is found before Commit begins, and to joins
+// that write more than there was room made sure of. And it does so when a Commit panics in a transaction with joins,
+// see its transact. If a page was damaged on such a disk after Open, the process may end there. Nothing that was
+// answered is lost: the file on the disk is that of the last commit, and the next Open checks it.
 func Run(what string, fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
-			err = &PanicError{what, fmt.Sprint(p)}
+			err = Damage(what, p)
 		}
 	}()
 	return fn()
 }
+
+// Damage is the error for the value of a panic that has been recovered elsewhere.
+func Damage(what string, value any) error { return &PanicError{what, fmt.Sprint(value)} }

@@ -54,7 +54,9 @@ func create(path string) (*writer, error) {
 		return nil, err
 	}
 	o := &bolt.Options{
-		NoFreelistSync: true, NoGrowSync: true, NoSync: true, FreelistType: bolt.FreelistMapType, PageSize: pageSize, NoStatistics: true,
+		// The list of free pages is written, as it is not in the main file: without it a failed write makes bbolt look
+		// for them in a goroutine of its own, where nothing can be caught.
+		NoGrowSync: true, NoSync: true, FreelistType: bolt.FreelistMapType, PageSize: pageSize, NoStatistics: true,
 		OpenFile: func(name string, flag int, mode os.FileMode) (file *os.File, err error) {
 			w.file, err = os.OpenFile(name, flag|os.O_EXCL, mode)
 			return w.file, err

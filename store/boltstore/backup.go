@@ -1,0 +1,202 @@
+package boltstore
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/onefold-go/onefold/store/boltstore/internal/disk"
+	"github.com/onefold-go/onefold/store/boltstore/internal/guard"
+)
+
+// asidePrefix begins the names of files that a backup needs for a while. What a crash leaves of them is removed
+// by the next Open.
+const asidePrefix = "backup-"
+
+// Backup writes a copy of the store to w while it is in use: a tar archive that [Restore] reads, and that is,
+// unpacked, the directory of a store. The copy is of one moment, after the call and before its return, and has
+// every commit that returned before the call. It works in the background: commits go on, only the upkeep waits
+// until the files are open.
+//
+// The main file is first copied aside, in the store's directory, since a slow w would hold up the reuse of its
+// pages; there must be room for that. Concurrent backups are allowed.
+//
+// Errors: [onefold.ErrFull] (no room to copy the main file), [onefold.ErrClosed], [onefold.ErrUnavailable],
+// [onefold.ErrDamaged], those of w, and ctx.Err(). After an error what was written to w is no backup.
+func (s *Store) Backup(ctx context.Context, w io.Writer) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	parts, err := s.freezeForBackup(ctx)
+	defer parts.close()
+	if err != nil {
+		return fmt.Errorf("backup of %s: %w", s.dir, err)
+	}
+	archive := tar.NewWriter(w)
+	for _, p := range parts.list {
+		if err := p.write(ctx, archive); err != nil {
+			return fmt.Errorf("backup of %s: %s: %w", s.dir, p.name, err)
+		}
+	}
+	if err := archive.Close(); err != nil {
+		return fmt.Errorf("backup of %s: %w", s.dir, err)
+	}
+	return nil
+}
+
+// backupParts are the open files of a backup.
+type backupParts struct {
+	list  []backupPart
+	aside string // the copy of the main file, to be removed
+}
+
+type backupPart struct {
+	name string // in the archive
+	file *os.File
+}
+
+func (p *backupParts) add(name, path string) error {
+	file, err := os.Open(path)
+	if err == nil {
+		p.list = append(p.list, backupPart{name, file})
+	}
+	return err
+}
+
+func (p *backupParts) close() {
+	for _, part := range p.list {
+		_ = part.file.Close()
+	}
+	if p.aside != "" {
+		_ = os.Remove(p.aside)
+	}
+}
+
+// write puts the part into the archive.
+func (p *backupPart) write(ctx context.Context, archive *tar.Writer) error {
+	info, err := p.file.Stat()
+	if err != nil {
+		return err
+	}
+	h := &tar.Header{Typeflag: tar.TypeReg, Name: p.name, Mode: 0o600, Size: info.Size(), ModTime: info.ModTime()}
+	if err := archive.WriteHeader(h); err != nil {
+		return err
+	}
+	_, err = io.Copy(archive, reading{ctx, p.file})
+	return err
+}
+
+// reading ends with its context.
+type reading struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (r reading) Read(b []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.r.Read(b)
+}
+
+// freezeForBackup copies the main file as it is between two commits, and opens the immutable files that it names.
+// These may be unlinked afterwards.
+func (s *Store) freezeForBackup(ctx context.Context) (parts backupParts, err error) {
+	s.upkeepMu.Lock()
+	o := &pinOp{answer: newAnswer()}
+	if err := s.queue.add(o); err != nil {
+		s.upkeepMu.Unlock()
+		return parts, err
+	}
+	err = o.result()
+	now := s.shelves.present.Load()
+	for _, f := range now.registry() {
+		if err == nil {
+			err = parts.add(path.Join(sealedDir, f.name()), f.path(s.dir))
+		}
+	}
+	s.upkeepMu.Unlock()
+	if o.tx != nil {
+		err = errors.Join(err, s.copyMain(ctx, o.tx, &parts), guard.Run("end reading", o.tx.Rollback))
+	}
+	return parts, err
+}
+
+// copyMain copies the main file aside and adds the copy to the parts.
+func (s *Store) copyMain(ctx context.Context, tx *bolt.Tx, parts *backupParts) error {
+	file, err := os.CreateTemp(s.dir, asidePrefix+"*")
+	if err != nil {
+		return err
+	}
+	parts.aside = file.Name()
+	if err := disk.Allocate(file, 0, tx.Size()); err != nil {
+		return errors.Join(notStored(err), file.Close())
+	}
+	err = guard.Run("copy "+s.path, func() error {
+		_, err := tx.WriteTo(writing{ctx, file})
+		return err
+	})
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	return parts.add(mainFile, parts.aside)
+}
+
+// writing ends with its context.
+type writing struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (w writing) Write(b []byte) (int, error) {
+	if err := w.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return w.w.Write(b)
+}
+
+// pinOp begins a read transaction between two commits, when all that it shows is durable.
+type pinOp struct {
+	answer
+	tx *bolt.Tx
+}
+
+func (o *pinOp) weight() load       { return load{} }
+func (o *pinOp) prepare(*group)     {}
+func (o *pinOp) apply(*group) error { return nil }
+
+func (o *pinOp) publish(g *group) {
+	o.err = guard.Run("begin to read", func() (err error) {
+		o.tx, err = g.store.db.Begin(false)
+		return err
+	})
+}
+
+// finish keeps the error of publish.
+func (o *pinOp) finish(err error) {
+	if err == nil {
+		err = o.err
+	}
+	o.answer.finish(err)
+}
+
+// removeAside removes what backups have left in a directory.
+func removeAside(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, asidePrefix+"*"))
+	if err != nil {
+		return err
+	}
+	for _, path := range left {
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,253 @@
+package boltstore_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/boltstore"
+)
+
+func TestABackupTakenWhileWritingIsAStoreOfThatMoment(t *testing.T) {
+	ctx := context.Background()
+	s := newSealer(t)
+	s.fill(350, onefold.Effect{ID: "1", Kind: onefold.KindMessage, Target: "x"})
+	stop, stopped := make(chan struct{}), make(chan int)
+	go func() {
+		n := 0
+		for {
+			select {
+			case <-stop:
+				stopped <- n
+				return
+			default:
+			}
+			batch := one(nil, entry(key(fmt.Sprint("while", n))))
+			if assert.NoError(t, s.Commit(ctx, batch)) && assert.NoError(t, batch[0].Err) {
+				n++
+			}
+			s.KeepUp()
+		}
+	}()
+	var copies [][]byte
+	for range 10 {
+		var b bytes.Buffer
+		require.NoError(t, s.Backup(ctx, &b))
+		copies = append(copies, b.Bytes())
+	}
+	close(stop)
+	total := <-stopped
+	previous := 0
+	for _, b := range copies {
+		dir := filepath.Join(t.TempDir(), "restored")
+		require.NoError(t, boltstore.Restore(ctx, bytes.NewReader(b), dir))
+		report, err := boltstore.Check(ctx, dir)
+		require.NoError(t, err)
+		require.NoError(t, report.Err())
+		copied := &sealer{t: t, dir: dir, clock: s.clock, o: s.o}
+		copied.open()
+		copied.holds(0, 350)
+		assert.Equal(t, s.Info().ID, copied.Info().ID)
+		assert.Greater(t, copied.Info().Epoch, s.Info().Epoch+1000, "tokens stay above those that were given out")
+		assert.False(t, copied.Info().Clean)
+		n := len(copied.scanned(onefold.WhatRecords)) - 350
+		assert.GreaterOrEqual(t, n, previous)
+		assert.LessOrEqual(t, n, total)
+		previous = n
+		st, err := copied.Stats(ctx)
+		require.NoError(t, err)
+		assert.EqualValues(t, 350, st.Waiting)
+	}
+	left, err := filepath.Glob(filepath.Join(s.dir, "backup-*"))
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
+func TestABackupIsUnpackedByTarToo(t *testing.T) {
+	s := newSealer(t)
+	s.fill(250)
+	var b bytes.Buffer
+	require.NoError(t, s.Backup(context.Background(), &b))
+	dir, archive := t.TempDir(), tar.NewReader(&b)
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "sealed"), 0o700))
+	for {
+		h, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		all, err := io.ReadAll(archive)
+		require.NoError(t, err)
+		write(t, filepath.Join(dir, h.Name), string(all))
+	}
+	copied := &sealer{t: t, dir: dir, clock: s.clock, o: s.o}
+	copied.open()
+	copied.holds(0, 250)
+}
+
+func TestRestoreRefusesWhatIsNoBackup(t *testing.T) {
+	ctx := context.Background()
+	s := newSealer(t)
+	s.fill(150)
+	var b bytes.Buffer
+	require.NoError(t, s.Backup(ctx, &b))
+	foreign := func(name string) []byte {
+		var b bytes.Buffer
+		w := tar.NewWriter(&b)
+		require.NoError(t, w.WriteHeader(&tar.Header{Name: name, Size: 1, Mode: 0o600}))
+		_, err := w.Write([]byte("x"))
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
+		return b.Bytes()
+	}
+	flipped := bytes.Clone(b.Bytes())
+	flipped[bytes.Index(flipped, []byte(numbered(3).ID))] ^= 1
+	for _, c := range []struct {
+		name    string
+		archive []byte
+		want    error
+	}{
+		{"cut off", b.Bytes()[:b.Len()/2], io.ErrUnexpectedEOF},
+		{"empty", nil, onefold.ErrNotStore},
+		{"text", []byte("hello"), onefold.ErrNotStore},
+		{"climbing out", foreign("sealed/../../x.seg"), onefold.ErrNotStore},
+		{"another file", foreign("etc/passwd"), onefold.ErrNotStore},
+		{"damaged", flipped, onefold.ErrDamaged},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "restored")
+			require.ErrorIs(t, boltstore.Restore(ctx, bytes.NewReader(c.archive), dir), c.want)
+			_, err := boltstore.Open(dir, s.o)
+			require.Error(t, err, "what is left is no store")
+		})
+	}
+	require.ErrorIs(t, boltstore.Restore(ctx, bytes.NewReader(b.Bytes()), s.dir), onefold.ErrNotStore, "a store is there")
+	require.ErrorIs(t, boltstore.Restore(ctx, bytes.NewReader(b.Bytes()), ""), onefold.ErrInvalid)
+}
+
+func TestABackupEndsWithItsContextAndWithItsWriter(t *testing.T) {
+	s := newSealer(t)
+	s.fill(150)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.ErrorIs(t, s.Backup(ctx, io.Discard), context.Canceled)
+	broken := errors.New("broken pipe")
+	require.ErrorIs(t, s.Backup(context.Background(), failing{broken}), broken)
+	s.fill(160)
+	require.NoError(t, s.Close(context.Background()))
+	require.ErrorIs(t, s.Backup(context.Background(), io.Discard), onefold.ErrClosed)
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+func TestCheckNamesTheFileThatIsDamaged(t *testing.T) {
+	ctx := context.Background()
+	s := newSealer(t)
+	s.fill(350)
+	_, err := boltstore.Check(ctx, s.dir)
+	require.ErrorIs(t, err, onefold.ErrInUse)
+	require.NoError(t, s.Close(ctx))
+	report, err := boltstore.Check(ctx, s.dir)
+	require.NoError(t, err)
+	require.NoError(t, report.Err())
+	assert.Equal(t, s.Info().ID, report.ID)
+	assert.EqualValues(t, boltstore.FormatVersion, report.Format)
+	assert.NotContains(t, report.String(), numbered(3).ID)
+	assert.Contains(t, report.String(), "whole")
+	require.Greater(t, len(report.Files), 4)
+	for _, path := range append(s.files(""), filepath.Join(s.dir, "main.db")) {
+		before, err := os.ReadFile(path)
+		require.NoError(t, err)
+		b := bytes.Clone(before)
+		for i := 32 << 10; i < len(b) && i < 100<<10; i++ { // behind the two meta pages, and before what is only reserved
+			b[i] ^= 4
+		}
+		write(t, path, string(b))
+		report, err = boltstore.Check(ctx, s.dir)
+		require.NoError(t, err)
+		require.ErrorContains(t, report.Err(), filepath.Base(path))
+		write(t, path, string(before))
+	}
+	_, err = boltstore.Check(ctx, t.TempDir())
+	require.ErrorIs(t, err, onefold.ErrNotStore)
+}
+
+func TestCompactMakesTheMainFileSmallAndKeepsAllElse(t *testing.T) {
+	ctx := context.Background()
+	s := newSealer(t)
+	s.fill(450, onefold.Effect{ID: "1", Kind: onefold.KindMessage, Target: "x", Payload: make([]byte, 1000)})
+	f, err := s.Feed(ctx, time.Hour)
+	require.NoError(t, err)
+	rows, err := f.Next(ctx, 400)
+	require.NoError(t, err)
+	var all []onefold.Settlement
+	for _, r := range rows {
+		all = append(all, onefold.Settlement{Row: r, State: onefold.Sent})
+	}
+	require.NoError(t, s.Settle(ctx, all))
+	_, _, err = boltstore.Compact(ctx, s.dir)
+	require.ErrorIs(t, err, onefold.ErrInUse)
+	require.NoError(t, s.Close(ctx))
+	before, after, err := boltstore.Compact(ctx, s.dir)
+	require.NoError(t, err)
+	assert.Less(t, after, before/2)
+	report, err := boltstore.Check(ctx, s.dir)
+	require.NoError(t, err)
+	require.NoError(t, report.Err())
+	s.open()
+	assert.True(t, s.Info().Clean)
+	s.holds(0, 450)
+	st, err := s.Stats(ctx)
+	require.NoError(t, err)
+	assert.EqualValues(t, 50, st.Waiting)
+}
+
+func TestAFailedCompactLeavesTheStoreInUse(t *testing.T) {
+	ctx := context.Background()
+	s := newSealer(t)
+	s.fill(250)
+	require.NoError(t, s.Close(ctx))
+	canceled, cancel := context.WithCancel(ctx)
+	cancel()
+	_, _, err := boltstore.Compact(canceled, s.dir)
+	require.ErrorIs(t, err, context.Canceled)
+	path := s.files(".seg")[0]
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(path))
+	_, _, err = boltstore.Compact(ctx, s.dir)
+	require.ErrorIs(t, err, onefold.ErrDamaged)
+	write(t, path, string(b))
+	write(t, filepath.Join(s.dir, "main.db.compacting"), "left by a crash")
+	s.open()
+	s.holds(0, 250)
+	assert.NoFileExists(t, filepath.Join(s.dir, "main.db.compacting"))
+}
+
+func TestAMainFileThatIsReplacedWhileOpenStopsTheStore(t *testing.T) {
+	s := newSealer(t)
+	s.fill(50)
+	path := filepath.Join(s.dir, "main.db")
+	require.NoError(t, os.Rename(path, path+".away"))
+	s.Sweep()
+	s.LookAfterFile()
+	_, err := s.Begin(context.Background(), request(key("x")))
+	require.ErrorIs(t, err, onefold.ErrDamaged)
+	require.NoError(t, s.Close(context.Background()))
+	require.NoError(t, os.Rename(path+".away", path))
+	s.open()
+	s.holds(0, 50)
+}

@@ -1,0 +1,94 @@
+package diskfault
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestKilledAtAnyCallTheStoreKeepsWhatWasAcked(t *testing.T) {
+	t.Parallel()
+	seed, i := seedOf(t), newInspector(t)
+	dry := strace(t, small(t.TempDir(), seed), someBytes)
+	require.True(t, dry.facts.Ended)
+	dry.check(t, i)
+	met := 0
+	for _, c := range []struct {
+		call   string
+		sample int
+	}{{"pwrite64", 10}, {"fdatasync", 6}, {"fsync", 2}, {"fallocate", 1}, {"renameat", 1}, {"ftruncate", 1}, {"write", 4}} {
+		all := dry.trace.count(c.call)
+		require.NotZero(t, all, c.call)
+		for _, n := range moments(seed, all, c.sample) {
+			t.Run(fmt.Sprintf("%s %d", c.call, n), func(t *testing.T) {
+				r := strace(t, small(t.TempDir(), seed), someBytes, fmt.Sprintf("%s:signal=KILL:when=%d", c.call, n))
+				if r.trace.killed {
+					met++
+				}
+				r.check(t, i)
+			})
+		}
+	}
+	assert.Positive(t, met, "no worker was killed")
+}
+
+func TestSyncThatFailsIsNeverFollowedByAWrongAnswer(t *testing.T) {
+	t.Parallel()
+	seed, i := seedOf(t), newInspector(t)
+	dry := strace(t, small(t.TempDir(), seed), someBytes)
+	stops := 0
+	for _, form := range []string{"%d", "%d+"} {
+		for _, n := range moments(seed, dry.trace.count("fdatasync"), 10) {
+			when := fmt.Sprintf(form, n)
+			t.Run(when, func(t *testing.T) {
+				r := strace(t, small(t.TempDir(), seed), someBytes, "fdatasync:error=EIO:when="+when)
+				o := checkOrder(r.trace, r.plan.Dir, true)
+				if o.failStop && r.facts.Opened && assert.Truef(t, r.facts.Stopped, "a meta page was not synced: %q", r.lines) {
+					stops++
+				}
+				if !o.failStop {
+					assert.False(t, r.facts.Stopped, "the meta page was never written: nothing of the commit can be seen")
+				}
+				if _, err := os.Stat(filepath.Join(r.plan.Dir, "STORE")); o.failStop && err == nil {
+					assert.FileExists(t, filepath.Join(r.plan.Dir, "CHECK"), "the next Open would believe the cache")
+				}
+				r.check(t, i)
+			})
+		}
+	}
+	assert.Positive(t, stops)
+}
+
+func TestNoErrorOfAnyCallMakesAWrongAnswer(t *testing.T) {
+	t.Parallel()
+	seed, i := seedOf(t), newInspector(t)
+	dry, met := strace(t, small(t.TempDir(), seed), someBytes), 0
+	for _, c := range []struct {
+		call, fault string
+		sample      int
+	}{
+		{"pwrite64", "error=EIO", 6}, {"pwrite64", "error=ENOSPC", 6}, {"fsync", "error=EIO", 4}, {"fallocate", "error=EIO", 1},
+		{"ftruncate", "error=EIO", 1}, {"renameat", "error=EIO", 1}, {"mkdirat", "error=ENOSPC", 1},
+		{"pwrite64", "retval=0", 4}, // accepted nothing
+	} {
+		all := dry.trace.count(c.call)
+		require.NotZero(t, all, c.call)
+		for _, form := range []string{"%d", "%d+"} {
+			for _, n := range moments(seed, all, c.sample) {
+				fault := fmt.Sprintf("%s:%s:when="+form, c.call, c.fault, n)
+				t.Run(fault, func(t *testing.T) {
+					r := strace(t, small(t.TempDir(), seed), someBytes, fault)
+					if r.trace.injected() {
+						met++
+					}
+					r.check(t, i)
+				})
+			}
+		}
+	}
+	assert.Positive(t, met, "no call failed")
+}
