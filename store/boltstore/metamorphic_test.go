@@ -124,7 +124,7 @@ func seeds() []uint64 {
 // memoryDir is a directory in memory, where there is one: these tests are about what is written, not about when
 // it is on a disk, and take a tenth of the time there.
 func memoryDir(t *testing.T) string {
-	dir, err := os.MkdirTemp("/dev/shm", "onefold-test")
+	dir, err := os.MkdirTemp("/dev/shm", "onefold-test") //nolint:usetesting // t.TempDir is on a disk
 	if err != nil {
 		return t.TempDir()
 	}
