@@ -26,8 +26,8 @@ func (op *commitOp) prepare(g *group) {
 }
 
 func (f *flight) prepare(g *group) {
-	if g.store.shelves.present.Load().mayHave(f.claim.hash) {
-		// Seldom, and then mostly a filter that errs. A file that cannot be read fails this entry alone.
+	if now := g.store.shelves.present.Load(); now.number != f.claim.shelf && now.mayHave(f.claim.hash) {
+		// Seldom, since most claims are younger than the shelf. A file that cannot be read fails this entry alone.
 		f.sealed, f.unread = g.store.findSealed(f.claim.hash, f.encoded.canon)
 	}
 	st := g.store.stripe(f.claim.hash)

@@ -13,6 +13,7 @@ type found struct {
 	position uint64 // 0: there is none
 	live     bool   // see alive
 	record   record // shares no memory with the file
+	shelf    uint64 // number of the shelf that was asked as well; 0: none
 }
 
 // outside is what the segment files said of a key when this shelf was the present one.
@@ -45,6 +46,7 @@ func (s *Store) find(st *stripe, hash uint64, canon []byte, out *outside) (f fou
 	case now.mayHave(hash):
 		return found{}, false, nil
 	}
+	f.shelf = now.number
 	return f, true, nil
 }
 

@@ -18,7 +18,7 @@ func (s *Store) openShelf(list registry) error {
 	if err := s.removeLeftovers(list); err != nil {
 		return err
 	}
-	now := &shelf{}
+	now := &shelf{number: 1}
 	var err error
 	for _, f := range list {
 		opened := &change{}

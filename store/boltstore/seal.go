@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/onefold-go/onefold"
@@ -126,7 +125,10 @@ func (x *sealing) finish() (*segmentFile, error) {
 
 // index writes the index of the segment.
 func (x *sealing) index() (*indexFile, error) {
-	slices.SortFunc(x.entries, sealed.Entry.Order)
+	var err error
+	if x.entries, err = sealed.Sort(x.entries, x.store.between); err != nil {
+		return nil, err
+	}
 	f := x.store.newFile(sealed.KindIndex, x.span)
 	f.head.Records = uint64(len(x.entries))
 	return x.store.writeIndex(f, func(w *sealed.IndexWriter) error {

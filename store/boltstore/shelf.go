@@ -29,6 +29,7 @@ type indexFile struct {
 type shelf struct {
 	segments []*segmentFile // by position
 	indexes  []*indexFile   // newest first; their ranges do not overlap
+	number   uint64         // grows from one shelf to the next
 	users    int            // guarded by the lock of shelves; the present shelf has one user more
 }
 
@@ -81,7 +82,7 @@ type change struct {
 
 // after returns the shelf with the change.
 func (s *shelf) after(c *change) *shelf {
-	next := &shelf{}
+	next := &shelf{number: s.number + 1}
 	for _, f := range s.segments {
 		if !slices.Contains(c.dropSegments, f) {
 			next.segments = append(next.segments, f)

@@ -61,6 +61,7 @@ type claim struct {
 	lease       time.Duration
 	began, ends time.Duration // monotonic
 	replaces    uint64        // position of the expired outcome of the same key; 0: none
+	shelf       uint64        // number of the shelf on which its key had no outcome that counts; 0: none was asked
 	state       claimState
 	flight      *flight // the commit under way
 	start       *startOp

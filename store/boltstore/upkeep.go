@@ -1,6 +1,7 @@
 package boltstore
 
 import (
+	"runtime"
 	"time"
 
 	"github.com/onefold-go/onefold"
@@ -93,12 +94,15 @@ func (s *Store) nextWork() (done work, err error) {
 	return work{}, nil
 }
 
-// between ends work when the store is closed, or has stopped.
+// between is called by all work, every tenth of a millisecond or so. It ends the work when the store is closed or
+// has stopped, and lets others run first: each commit passes through several goroutines, and would wait in each
+// for as long as the scheduler lets one run that never pauses.
 func (s *Store) between() error {
 	select {
 	case <-s.closing:
 		return errStopped
 	default:
+		runtime.Gosched()
 		return nil
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -20,7 +21,7 @@ const (
 	pageSize = 16 << 10
 	// batchBytes is how much is put into one transaction, and so kept in memory, and written and synced at once: a
 	// large backlog of writes would make the commits of the store wait.
-	batchBytes = 2 << 20
+	batchBytes = 1 << 20
 	// spareBytes is reserved beyond what a batch holds: for pages above the blocks, and a page written anew.
 	spareBytes = 32 * pageSize
 )
@@ -114,6 +115,7 @@ func (w *writer) flush() error {
 	if err == nil {
 		err = w.file.Sync()
 	}
+	runtime.Gosched()
 	clear(w.batch)
 	w.batch, w.size, w.large = w.batch[:0], 0, 0
 	return err

@@ -4,13 +4,15 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"runtime"
 
 	"github.com/FastFilter/xorfilter"
 	bolt "go.etcd.io/bbolt"
 )
 
-// shardHashes is how many hashes one shard of a filter has, about. Building one takes about 25 bytes of memory a hash.
-const shardHashes = 256 << 10
+// shardHashes is how many hashes one shard of a filter has, about. Building one takes about 25 bytes of memory a
+// hash and some milliseconds, in which nobody can be let through.
+const shardHashes = 64 << 10
 
 // filter tells of most hashes that are not in an index that they are not. Shard i is of the hashes whose
 // highest bits are i.
@@ -64,6 +66,7 @@ func (b *filterBuilder) finishShard() error {
 	b.done = append(b.done, pair{shardKey(b.shard), value.Bytes()})
 	b.hashes = b.hashes[:0]
 	b.shard++
+	runtime.Gosched()
 	return nil
 }
 
@@ -88,6 +91,7 @@ func readFilter(tx *bolt.Tx, bits uint8) (*filter, error) {
 	}
 	f := &filter{shift: 64 - uint(bits), shards: make([]*xorfilter.BinaryFuse[uint8], 1<<bits)}
 	for i := range f.shards {
+		runtime.Gosched() // a large filter takes some time
 		key := shardKey(uint64(i))
 		value, err := openValue(key, b.Get(key))
 		if err != nil {

@@ -25,6 +25,31 @@ func (e Entry) Order(o Entry) int {
 	return cmp.Compare(o.Position, e.Position)
 }
 
+// Sort returns the entries in their order. It calls between from time to time.
+func Sort(entries []Entry, between func() error) ([]Entry, error) {
+	const parts, shift = 256, 64 - 8
+	var ends [parts]int
+	for _, e := range entries {
+		ends[e.Hash>>shift]++
+	}
+	for i := 1; i < parts; i++ {
+		ends[i] += ends[i-1]
+	}
+	starts := ends
+	sorted := make([]Entry, len(entries))
+	for _, e := range entries {
+		starts[e.Hash>>shift]--
+		sorted[starts[e.Hash>>shift]] = e
+	}
+	for i := range parts {
+		if err := between(); err != nil {
+			return nil, err
+		}
+		slices.SortFunc(sorted[starts[i]:ends[i]], Entry.Order)
+	}
+	return sorted, nil
+}
+
 // A block of an index, under its number in 4 bytes, which is the highest bits of the hashes in it:
 //
 //	1 | entries, each hash 8, position 8 | checksum 4

@@ -108,8 +108,8 @@ func index(t testing.TB, entries []Entry) *Index {
 	path := filepath.Join(t.TempDir(), "a.idx")
 	w, err := CreateIndex(path, Head{First: 1, End: 1 << 40, Records: uint64(len(entries))})
 	require.NoError(t, err)
-	entries = slices.Clone(entries)
-	slices.SortFunc(entries, Entry.Order)
+	entries, err = Sort(entries, func() error { return nil })
+	require.NoError(t, err)
 	for _, e := range entries {
 		require.NoError(t, w.Add(e))
 	}
