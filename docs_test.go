@@ -63,6 +63,7 @@ var defaults = map[string]any{
 	"boltstore.DefaultMmapBytes":       boltstore.DefaultMmapBytes,
 	"boltstore.DefaultMaxBytes":        boltstore.DefaultMaxBytes,
 	"boltstore.DefaultRecordBytes":     boltstore.DefaultRecordBytes,
+	"boltstore.DefaultSegmentRecords":  boltstore.DefaultSegmentRecords,
 }
 
 func TestTheTableOfDefaultsIsTheCode(t *testing.T) {
