@@ -64,6 +64,8 @@ type Store struct {
 
 	upkeepDue chan struct{} // wakes the upkeep
 	upkeepMu  sync.Mutex    // held while it works
+	slice     time.Duration // monotonic; when its slice of work began, see between
+	wrote     atomic.Int64  // monotonic, in nanoseconds; when a group with entries was written last
 	closeMu   sync.Mutex
 	farewell  *farewell
 	closed    bool // the file is closed

@@ -1,7 +1,6 @@
 package boltstore
 
 import (
-	"runtime"
 	"time"
 
 	"github.com/onefold-go/onefold"
@@ -92,19 +91,6 @@ func (s *Store) nextWork() (done work, err error) {
 		return done, err
 	}
 	return work{}, nil
-}
-
-// between is called by all work, every tenth of a millisecond or so. It ends the work when the store is closed or
-// has stopped, and lets others run first: each commit passes through several goroutines, and would wait in each
-// for as long as the scheduler lets one run that never pauses.
-func (s *Store) between() error {
-	select {
-	case <-s.closing:
-		return errStopped
-	default:
-		runtime.Gosched()
-		return nil
-	}
 }
 
 func (s *Store) wakeUpkeep() {

@@ -99,6 +99,9 @@ func (s *Store) writeGroup(ops []op, sum load) error {
 		err = s.commitGroup(g)
 		s.queue.putBack(g.putOff)
 	}
+	if sum.entries > 0 {
+		s.wrote.Store(int64(s.clock.Mono()))
+	}
 	if err == nil {
 		s.setHead(g.head)
 		g.publish()
