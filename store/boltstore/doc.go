@@ -44,8 +44,8 @@
 // # Limits
 //
 // One process; a second Open waits for Options.LockWait and gets [onefold.ErrInUse]. One feed at a time. Memory
-// holds an index of the records that are not sealed and a reference to each waiting row. The main file does not
-// shrink. A network file system is no place for a store; see docs/operations.md.
+// holds an index of the records that are not sealed, about 1.25 bytes for each that is, and a reference to each
+// waiting row. The main file does not shrink; see [Compact]. A network file system is no place for a store; see docs/operations.md.
 //
 // # Reading the source
 //
@@ -59,5 +59,12 @@
 // bbolt transaction, makes sure of the room on the disk, commits, and then publishes: the read snapshot is
 // renewed, records enter the index, claims end, rows reach the feed, callers are answered.
 //
-// This package may import bbolt, siphash, package onefold and the standard library.
+// A record's way after that: it stands in a piece of the journal (journal.go, pieces.go) until its segment is full
+// or old, is sealed into an immutable file with its neighbours (seal.go; the files are written and read by
+// internal/sealed), is found there through the shelf, the set of files that count (shelf.go, find.go), and ends with
+// its file. Another goroutine, the upkeep, does this (upkeep.go, decisions in plan.go, its pace in pace.go); each
+// piece of its work ends with an op for the writer (flip.go). What Open makes of the files is in recover.go and load.go.
+// Backup, Restore, Check and Compact stand in backup.go, restore.go, inspect.go and compact.go.
+//
+// This package may import bbolt, siphash, its internal packages, package onefold and the standard library.
 package boltstore
