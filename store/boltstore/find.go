@@ -111,10 +111,7 @@ func (s *Store) findSealed(hash uint64, canon []byte) (*outside, error) {
 	defer s.shelves.done(now)
 	out := &outside{shelf: now}
 	var list []uint64
-	for _, x := range now.indexes {
-		if !x.MayHave(hash) {
-			continue
-		}
+	for _, x := range now.candidates(hash) {
 		var err error
 		if list, err = x.Find(list[:0], hash); err != nil {
 			return nil, err
