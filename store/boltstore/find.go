@@ -31,7 +31,7 @@ type outside struct {
 // and then at the other misses nothing.
 func (s *Store) find(st *stripe, hash uint64, canon []byte, out *outside) (f found, ok bool, err error) {
 	var buffer [4]uint64
-	if list := st.candidates(buffer[:0], hash); len(list) > 0 {
+	if list := st.candidates(buffer[:0], hash, 0); len(list) > 0 {
 		// The copies keep the buffers off the heap for fresh keys.
 		f, err = s.findUnsealed(slices.Clone(list), hash, slices.Clone(canon))
 		if err != nil || f.position != 0 {

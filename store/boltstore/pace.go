@@ -16,7 +16,7 @@ func rest(worked time.Duration, frozen int) time.Duration {
 	case frozen > 2:
 		return 0
 	case frozen == 2:
-		return worked
+		return worked / 2
 	}
 	return 2 * worked
 }
