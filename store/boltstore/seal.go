@@ -31,7 +31,7 @@ type sealing struct {
 
 // seal writes a frozen segment into files of its own and lets these count.
 func (s *Store) seal(r run) (done work, err error) {
-	x := &sealing{store: s, span: r.positions}
+	x := &sealing{store: s, span: r.positions, entries: make([]sealed.Entry, 0, r.records())}
 	for _, p := range r.pieces {
 		if err := s.readPiece(p, x.add); err != nil {
 			x.abort()
@@ -83,7 +83,7 @@ func (x *sealing) add(at uint64, stored []byte) (err error) {
 		stored = mark
 		x.unmarked = append(x.unmarked, at)
 	}
-	r, err := parseRecord(stored)
+	r, err := parseLife(stored)
 	if err != nil {
 		return unreadable(err, "record %d", at)
 	}
