@@ -93,10 +93,13 @@ func replaced(file *os.File, path string) error {
 		return err
 	}
 	if !os.SameFile(mine, there) {
-		return fmt.Errorf("another file was put in place of %s", path)
+		return errReplaced
 	}
 	return nil
 }
+
+// errReplaced says that a path leads to another file than the one that is open.
+var errReplaced = errors.New("another file was put in its place")
 
 // settleCache makes durable what the cache shows of the file. A process that was killed may have left a meta
 // page there that is not on the disk yet: the first write of this one may go to pages that are free only if it

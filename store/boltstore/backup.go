@@ -22,8 +22,8 @@ const asidePrefix = "backup-"
 
 // Backup writes a copy of the store to w while it is in use: a tar archive that [Restore] reads, and that is,
 // unpacked, the directory of a store. The copy is of one moment, after the call and before its return, and has
-// every commit that returned before the call. It works in the background: commits go on, only the upkeep waits
-// until the files are open.
+// every commit that returned before the call. Commits go on meanwhile, unless the main file has to be mapped anew
+// while it is copied, and the upkeep waits until the files are open.
 //
 // The main file is first copied aside, in the store's directory, since a slow w would hold up the reuse of its
 // pages; there must be room for that. Concurrent backups are allowed.
@@ -34,6 +34,8 @@ func (s *Store) Backup(ctx context.Context, w io.Writer) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
+	s.views.enter() // Close waits for the end of the copying
+	defer s.views.leave()
 	parts, err := s.freezeForBackup(ctx)
 	defer parts.close()
 	if err != nil {
@@ -109,20 +111,21 @@ func (r reading) Read(b []byte) (int, error) {
 // freezeForBackup copies the main file as it is between two commits, and opens the immutable files that it names.
 // These may be unlinked afterwards.
 func (s *Store) freezeForBackup(ctx context.Context) (parts backupParts, err error) {
-	s.upkeepMu.Lock()
 	o := &pinOp{answer: newAnswer()}
-	if err := s.queue.add(o); err != nil {
-		s.upkeepMu.Unlock()
-		return parts, err
+	select {
+	case s.upkeepTurn <- struct{}{}:
+	case <-s.closing:
+		return parts, s.closedError()
+	case <-ctx.Done():
+		return parts, ctx.Err()
 	}
-	err = o.result()
-	now := s.shelves.present.Load()
-	for _, f := range now.registry() {
+	err = s.do(o)
+	for _, f := range s.shelves.present.Load().registry() {
 		if err == nil {
 			err = parts.add(path.Join(sealedDir, f.name()), f.path(s.dir))
 		}
 	}
-	s.upkeepMu.Unlock()
+	<-s.upkeepTurn
 	if o.tx != nil {
 		err = errors.Join(err, s.copyMain(ctx, o.tx, &parts), guard.Run("end reading", o.tx.Rollback))
 	}
@@ -140,7 +143,7 @@ func (s *Store) copyMain(ctx context.Context, tx *bolt.Tx, parts *backupParts) e
 		return errors.Join(notStored(err), file.Close())
 	}
 	err = guard.Run("copy "+s.path, func() error {
-		_, err := tx.WriteTo(writing{ctx, file})
+		_, err := tx.WriteTo(writing{ctx, s, file})
 		return err
 	})
 	if err = errors.Join(err, file.Close()); err != nil {
@@ -149,14 +152,15 @@ func (s *Store) copyMain(ctx context.Context, tx *bolt.Tx, parts *backupParts) e
 	return parts.add(mainFile, parts.aside)
 }
 
-// writing ends with its context.
+// writing ends with its context and with the store.
 type writing struct {
-	ctx context.Context
-	w   io.Writer
+	ctx   context.Context
+	store *Store
+	w     io.Writer
 }
 
 func (w writing) Write(b []byte) (int, error) {
-	if err := w.ctx.Err(); err != nil {
+	if err := w.store.enter(w.ctx); err != nil {
 		return 0, err
 	}
 	return w.w.Write(b)

@@ -11,8 +11,9 @@ import (
 	"github.com/onefold-go/onefold/store/boltstore/internal/disk"
 )
 
-// prepareDir makes the directory if there is none, and refuses one that is something else.
-func prepareDir(dir string) error {
+// prepareDir makes the directory if there is none, and refuses one that is something else, or that is being restored
+// by somebody else than the caller.
+func prepareDir(dir string, restoring bool) error {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -24,6 +25,9 @@ func prepareDir(dir string) error {
 		return fmt.Errorf("open %s: %w", dir, err)
 	case !info.IsDir():
 		return fmt.Errorf("%w: %s is a file; name a directory", onefold.ErrNotStore, dir)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, restoreFile)); err == nil && !restoring {
+		return fmt.Errorf("%w: %s holds a restore that was cut short; empty the directory and restore again", onefold.ErrNotStore, dir)
 	}
 	mark, marked, err := readStoreMark(dir)
 	if err != nil {

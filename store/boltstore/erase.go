@@ -50,6 +50,11 @@ func (o *eraseOp) weight() load {
 // after the erasure.
 func (o *eraseOp) prepare(g *group) {
 	s := g.store
+	if s.shelves.present.Load().mayHave(o.hash) {
+		if o.sealed, o.refused = s.allSealed(o.hash, o.canon); o.refused != nil {
+			return
+		}
+	}
 	st := s.stripe(o.hash)
 	st.mu.Lock()
 	if c := st.claim(o.hash, &o.key); c != nil && c.live(s.clock.Mono()) {
@@ -63,9 +68,6 @@ func (o *eraseOp) prepare(g *group) {
 		st.forget(h)
 	}
 	st.mu.Unlock()
-	if g.store.shelves.present.Load().mayHave(o.hash) {
-		o.sealed, o.refused = s.allSealed(o.hash, o.canon)
-	}
 	if h != nil {
 		o.known = true
 		g.changed = append(g.changed, h)

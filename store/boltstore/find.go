@@ -40,6 +40,8 @@ func (s *Store) find(st *stripe, hash uint64, canon []byte, out *outside) (f fou
 	}
 	now := s.shelves.present.Load()
 	switch {
+	case now.closed:
+		return found{}, false, s.closedError()
 	case out != nil && out.shelf == now:
 		f = out.found
 		f.live = f.position != 0 && s.alive(f.position, f.record.expires, s.now())
@@ -105,10 +107,15 @@ func (s *Store) match(at uint64, stored []byte, hash uint64, canon []byte) (foun
 	return found{position: at, record: r}, nil
 }
 
+func (s *Store) closedError() error { return fmt.Errorf("%w: %s", onefold.ErrClosed, s.dir) }
+
 // findSealed looks for the outcome of a key in the segment files, newest first. Errors: ErrDamaged, ErrClosed.
 func (s *Store) findSealed(hash uint64, canon []byte) (*outside, error) {
 	now := s.shelves.use()
 	defer s.shelves.done(now)
+	if now.closed {
+		return nil, s.closedError()
+	}
 	out := &outside{shelf: now}
 	var list []uint64
 	for _, x := range now.candidates(hash) {

@@ -29,7 +29,7 @@ func (s *Store) flip(o *flipOp) error {
 	}
 	switch {
 	case errors.Is(err, onefold.ErrUnknown), errors.Is(err, onefold.ErrDamaged):
-		return err // they may count: the next open decides
+		return errors.Join(err, o.change.closeNew()) // they may count: the next open decides
 	case err != nil:
 		return errors.Join(err, s.discard(&o.change))
 	}

@@ -41,7 +41,7 @@ type FileReport struct {
 }
 
 // Err joins what is wrong with the files, or is nil.
-func (r *Report) Err() error {
+func (r Report) Err() error {
 	errs := make([]error, len(r.Files))
 	for i := range r.Files {
 		if p := r.Files[i].Problem; p != nil {
@@ -52,7 +52,7 @@ func (r *Report) Err() error {
 }
 
 // String is the report as text, a line for each file.
-func (r *Report) String() string {
+func (r Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "store %s, format %d, epoch %d, position %d, in %s\n", r.ID, r.Format, r.Epoch, r.Last, r.Dir)
 	for _, f := range r.Files {

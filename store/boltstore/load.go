@@ -120,8 +120,8 @@ func checkPiece(b *bucket, first, end uint64) error {
 	return nil
 }
 
-// loadRecord enters a record into the index. Of several records of one key the newest counts; the others
-// had expired when it was written.
+// loadRecord enters a record into the index. A key may have several: the newest counts, and the others had
+// expired when it was written.
 func (s *Store) loadRecord(b *buckets, key, stored []byte) (expires time.Duration, err error) {
 	at, err := parsePosition(key)
 	if err != nil {
@@ -132,25 +132,8 @@ func (s *Store) loadRecord(b *buckets, key, stored []byte) (expires time.Duratio
 		return 0, err
 	}
 	hash := s.formHash(&r.form)
-	st := s.stripe(hash)
-	replaces := uint64(0)
-	for _, p := range st.active.candidates(nil, hash) {
-		stored, err := b.journal.get(p)
-		if err != nil {
-			return 0, err
-		}
-		older, err := parseRecord(stored)
-		if err != nil {
-			return 0, err
-		}
-		if older.form.same(&r.form, s.hashKey) {
-			replaces = p
-			break
-		}
-	}
-	if st.active.enter(hash, at, replaces) {
-		s.records.Add(1)
-	}
+	s.stripe(hash).active.load(hash, at)
+	s.records.Add(1)
 	return r.expires, nil
 }
 

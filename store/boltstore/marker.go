@@ -16,9 +16,10 @@ import (
 
 // The files of a store's directory.
 const (
-	mainFile  = "main.db" // the bbolt file
-	storeFile = "STORE"   // written when main.db is complete: from then on its loss is damage
-	checkFile = "CHECK"   // left by a fail stop: check main.db page by page before use
+	mainFile    = "main.db"   // the bbolt file
+	storeFile   = "STORE"     // written when main.db is complete: from then on its loss is damage
+	restoreFile = "RESTORING" // there while Restore is at work: what is there is no store yet
+	checkFile   = "CHECK"     // left by a fail stop: check main.db page by page before use
 )
 
 // storeMark is what STORE says. It tells an older copy of main.db from the one that was last in use.
@@ -156,13 +157,6 @@ func removeCheckMark(dir string) error {
 		return err
 	}
 	return disk.SyncDir(dir)
-}
-
-func removeStoreMark(dir string) error {
-	if err := os.Remove(filepath.Join(dir, storeFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
 }
 
 func hasCheckMark(dir string) bool {

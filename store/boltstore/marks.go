@@ -50,15 +50,16 @@ func (m *marks) forget(list []uint64) {
 }
 
 // within returns the positions of the marks in a range.
-func (m *marks) within(p positions) (list []uint64) {
+func (m *marks) within(p positions) map[uint64]bool {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
+	set := map[uint64]bool{}
 	for at := range m.at {
 		if p.first <= at && at < p.end {
-			list = append(list, at)
+			set[at] = true
 		}
 	}
-	return list
+	return set
 }
 
 // before returns the positions of the marks that were set before this time.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -30,6 +31,9 @@ func Open(dir string, o *Options) (*Store, error) {
 	if dir == "" {
 		return nil, fmt.Errorf("%w: dir is empty; name a directory", onefold.ErrInvalid)
 	}
+	if dir, err = filepath.Abs(dir); err != nil { // the program may change its directory
+		return nil, err
+	}
 	s := newStore(dir, options)
 	err = guard.Run("open "+dir, s.open)
 	var p *guard.PanicError
@@ -52,7 +56,7 @@ func Open(dir string, o *Options) (*Store, error) {
 func newStore(dir string, o Options) *Store {
 	s := &Store{
 		dir: dir, path: mainPath(dir), options: o, clock: o.Clock, hashMask: ^uint64(0),
-		closing: make(chan struct{}), written: make(chan struct{}), kept: make(chan struct{}), upkeepDue: make(chan struct{}, 1),
+		closing: make(chan struct{}), written: make(chan struct{}), kept: make(chan struct{}), upkeepDue: make(chan struct{}, 1), upkeepTurn: make(chan struct{}, 1),
 	}
 	s.queue.wake = make(chan struct{}, 1)
 	if o.hooks.hashBits > 0 {
@@ -200,7 +204,10 @@ func (s *Store) start(mark storeMark) error {
 		if err := s.openShelf(list); err != nil {
 			return err
 		}
-		return s.loadMemory(&b)
+		if err := s.loadMemory(&b); err != nil {
+			return err
+		}
+		return s.removeLeftovers(list)
 	})
 	if err == nil {
 		err = s.countEpoch()

@@ -86,7 +86,6 @@ type hooks struct {
 	probeEvery   time.Duration
 	pieceRecords int           // > 0: records of a piece of the journal
 	tierFactor   int           // > 0: indexes merged into one
-	epochs       uint64        // > 0: by how many the epoch grows at Open
 	eraseLag     time.Duration // > 0: how long marks wait before their segment is written anew
 }
 
@@ -131,7 +130,6 @@ func (o *Options) checked() (Options, error) {
 	c.hooks.pieceRecords = orDefault(c.hooks.pieceRecords, pieceRecords)
 	c.hooks.tierFactor = orDefault(c.hooks.tierFactor, tierFactor)
 	c.hooks.eraseLag = orDefault(c.hooks.eraseLag, eraseLag)
-	c.hooks.epochs = max(c.hooks.epochs, 1)
 	c.hooks.rowBudget = orDefault(c.hooks.rowBudget, freshRowBytes)
 	c.MaxBytes = orDefault(c.MaxBytes, DefaultMaxBytes)
 	return c, c.Expect.check(c.limits())

@@ -107,6 +107,18 @@ func (p *pieces) dropped() {
 	p.sealed = slices.Delete(p.sealed, 0, 1)
 }
 
+// has reports whether a position is in a segment that is not sealed.
+func (p *pieces) has(at uint64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.frozen {
+		if p.frozen[i].first <= at && at < p.frozen[i].end {
+			return true
+		}
+	}
+	return len(p.active.pieces) > 0 && p.active.first <= at
+}
+
 // counts returns how many records the active and the frozen segments have.
 func (p *pieces) counts() (active, frozen int) {
 	p.mu.Lock()

@@ -64,9 +64,6 @@ func nextMerge(tiers []uint8, factor int) (from, to int, ok bool) {
 // positions is a range of them, without its end.
 type positions struct{ first, end uint64 }
 
-// within reports whether p lies in o.
-func (p positions) within(o positions) bool { return o.first <= p.first && p.end <= o.end }
-
 // overlaps reports whether p and o have a position in common.
 func (p positions) overlaps(o positions) bool { return p.first < o.end && o.first < p.end }
 

@@ -13,11 +13,8 @@ import (
 	"github.com/onefold-go/onefold/store/boltstore/internal/sealed"
 )
 
-// openShelf opens the immutable files that the main file names, and removes those that it does not name.
+// openShelf opens the immutable files that the main file names.
 func (s *Store) openShelf(list registry) error {
-	if err := s.removeLeftovers(list); err != nil {
-		return err
-	}
 	all := &change{}
 	err := s.openAll(list, all)
 	now, groupErr := (&shelf{}).after(all, func() error { return nil })
@@ -95,11 +92,15 @@ func admitSealed(file *os.File) error {
 	if err != nil {
 		return err
 	}
-	return surveyTree(file, info.Size())
+	if err := surveyTree(file, info.Size()); err != nil {
+		return damaged(file.Name(), err)
+	}
+	return nil
 }
 
 // removeLeftovers removes immutable files that the main file does not name: those whose making was cut short, and
-// those whose end was. One that reaches beyond the last position of the main file is neither: the main file is a
+// those whose end was. It is called when all else of the store could be read: a main file that was put back by
+// mistake shall not take the files of the right one with it. One that reaches beyond the last position of the main file is neither: the main file is a
 // copy from before it was made.
 func (s *Store) removeLeftovers(list registry) error {
 	entries, err := os.ReadDir(filepath.Join(s.dir, sealedDir))

@@ -36,30 +36,26 @@ func Restore(ctx context.Context, r io.Reader, dir string) error {
 	if err := prepareRestore(dir); err != nil {
 		return err
 	}
-	if err := unpack(ctx, r, dir); err != nil {
-		return fmt.Errorf("restore %s: %w", dir, err)
+	err := unpack(ctx, r, dir)
+	if err == nil {
+		err = openRestored(dir)
 	}
-	if err := os.Rename(filepath.Join(dir, mainFile+restoring), mainPath(dir)); err != nil {
-		return fmt.Errorf("restore %s: %w", dir, err)
-	}
-	err := openRestored(dir)
 	if err == nil {
 		var report Report
 		if report, err = Check(ctx, dir); err == nil {
 			err = report.Err()
 		}
 	}
+	if err == nil {
+		err = errors.Join(os.Remove(filepath.Join(dir, restoreFile)), disk.SyncDir(dir))
+	}
 	if err != nil {
-		// It must not be taken for a store.
-		return errors.Join(fmt.Errorf("restore %s: %w", dir, err), os.Rename(mainPath(dir), filepath.Join(dir, mainFile+restoring)), removeStoreMark(dir))
+		return fmt.Errorf("restore %s: %w", dir, err)
 	}
 	return nil
 }
 
-// restoring ends the name of the main file until all others are there.
-const restoring = ".restoring"
-
-// prepareRestore makes the directory, or refuses one that holds something.
+// prepareRestore makes the directory, or refuses one that holds something. It marks it as no store yet.
 func prepareRestore(dir string) error {
 	if err := makeDir(filepath.Clean(dir)); err != nil {
 		return fmt.Errorf("restore %s: %w", dir, err)
@@ -72,6 +68,10 @@ func prepareRestore(dir string) error {
 		if e.Name() != "lost+found" {
 			return fmt.Errorf("%w: %s holds %q; restore into an empty directory or a new one", onefold.ErrNotStore, dir, e.Name())
 		}
+	}
+	err = writeSynced(filepath.Join(dir, restoreFile), "a restore was begun here and has not come to its end\n")
+	if err = errors.Join(err, disk.SyncDir(dir)); err != nil {
+		return fmt.Errorf("restore %s: %w", dir, err)
 	}
 	return nil
 }
@@ -87,20 +87,23 @@ func unpack(ctx context.Context, r io.Reader, dir string) error {
 		if errors.Is(err, io.EOF) {
 			break
 		}
+		if errors.Is(err, tar.ErrHeader) {
+			return fmt.Errorf("%w: this is no archive: %w", onefold.ErrNotStore, err)
+		}
 		if err != nil {
-			return fmt.Errorf("%w: the archive cannot be read: %w", onefold.ErrNotStore, err)
+			return err
 		}
 		name := h.Name
 		base, isSealed := strings.CutPrefix(name, sealedDir+"/")
 		switch {
 		case name == mainFile:
-			name, found = mainFile+restoring, true
+			found = true
 		case isSealed && sealedName(base) && filepath.Base(base) == base:
 			name = filepath.Join(sealedDir, base)
 		default:
 			return fmt.Errorf("%w: the archive holds %q, which no backup does", onefold.ErrNotStore, h.Name)
 		}
-		if err := unpackFile(archive, filepath.Join(dir, name), h.Size); err != nil {
+		if err := unpackFile(archive, filepath.Join(dir, filepath.FromSlash(name)), h.Size); err != nil {
 			return err
 		}
 	}
@@ -129,8 +132,8 @@ func openRestored(dir string) error {
 	if err != nil {
 		return err
 	}
-	o.hooks.epochs = restoredEpochs
 	s := newStore(dir, o)
+	s.restoring = true
 	err = guard.Run("open "+dir, s.open)
 	s.shelves.replace(&shelf{})
 	if s.db != nil {

@@ -3,8 +3,10 @@ package boltstore
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/onefold-go/onefold"
@@ -20,18 +22,18 @@ var errStopped = fmt.Errorf("%w: the upkeep has ended", onefold.ErrClosed)
 
 // sealing writes the files of one segment.
 type sealing struct {
-	store    *Store
-	span     positions
-	segment  *sealed.RecordsWriter // nil: no record has come
-	entries  []sealed.Entry
-	expires  time.Duration
-	written  int64
-	unmarked []uint64 // positions whose marks are in the new file
+	store   *Store
+	span    positions
+	segment *sealed.RecordsWriter // nil: no record has come
+	entries []sealed.Entry
+	expires time.Duration
+	written int64
+	marked  map[uint64]bool // positions whose marks the new file makes needless
 }
 
 // seal writes a frozen segment into files of its own and lets these count.
 func (s *Store) seal(r run) (done work, err error) {
-	x := &sealing{store: s, span: r.positions, entries: make([]sealed.Entry, 0, r.records())}
+	x := &sealing{store: s, span: r.positions, marked: s.marks.within(r.positions), entries: make([]sealed.Entry, 0, r.records())}
 	for _, p := range r.pieces {
 		if err := s.readPiece(p, x.add); err != nil {
 			x.abort()
@@ -52,13 +54,14 @@ func (s *Store) seal(r run) (done work, err error) {
 		flip.change.addIndexes = []*indexFile{index}
 		done.records, done.bytes = len(x.entries), segment.bytes+index.bytes
 	}
-	flip.unmark = x.unmarked
+	flip.unmark = x.unmark()
 	return done, s.flip(flip)
 }
 
 // rewrite writes a segment anew, so that what was erased is gone from the disk.
 func (s *Store) rewrite(old *segmentFile) (done work, err error) {
 	x := &sealing{store: s, span: positions{old.head.First, old.head.End}}
+	x.marked = s.marks.within(x.span)
 	for at := old.head.First; at < old.head.End; {
 		if err = s.between(); err == nil {
 			at, err = old.From(at, x.add)
@@ -74,14 +77,14 @@ func (s *Store) rewrite(old *segmentFile) (done work, err error) {
 	}
 	done.records, done.bytes = len(x.entries), written.bytes
 	c := change{addSegments: []*segmentFile{written}, dropSegments: []*segmentFile{old}}
-	return done, s.flip(&flipOp{answer: newAnswer(), change: c, unmark: x.unmarked})
+	return done, s.flip(&flipOp{answer: newAnswer(), change: c, unmark: x.unmark()})
 }
 
 // add adds a record to the segment file, or the mark that counts instead.
 func (x *sealing) add(at uint64, stored []byte) (err error) {
 	if mark := x.store.marks.of(at); mark != nil {
 		stored = mark
-		x.unmarked = append(x.unmarked, at)
+		x.marked[at] = true
 	}
 	r, err := parseLife(stored)
 	if err != nil {
@@ -97,6 +100,9 @@ func (x *sealing) add(at uint64, stored []byte) (err error) {
 	x.entries = append(x.entries, sealed.Entry{Hash: x.store.formHash(&r.form), Position: at})
 	return x.segment.Add(at, stored)
 }
+
+// unmark returns the marks that go when the file counts: those that are in it, and those whose record is gone.
+func (x *sealing) unmark() []uint64 { return slices.Collect(maps.Keys(x.marked)) }
 
 // newFile describes a file that is about to be written.
 func (s *Store) newFile(kind sealed.Kind, span positions) sealedFile {
@@ -125,7 +131,11 @@ func (x *sealing) finish() (*segmentFile, error) {
 	if f.head, f.bytes, err = x.segment.Finish(); err != nil {
 		return nil, err
 	}
-	return x.store.openSegment(f)
+	opened, err := x.store.openSegment(f)
+	if err != nil {
+		return nil, errors.Join(err, removeFiles(x.store.dir, []sealedFile{f}))
+	}
+	return opened, nil
 }
 
 // index writes the index of the segment.
@@ -164,7 +174,11 @@ func (s *Store) writeIndex(f sealedFile, fill func(w *sealed.IndexWriter) error)
 	if f.head, f.bytes, err = w.Finish(); err != nil {
 		return nil, err
 	}
-	return s.openIndex(f)
+	opened, err := s.openIndex(f)
+	if err != nil {
+		return nil, errors.Join(err, removeFiles(s.dir, []sealedFile{f}))
+	}
+	return opened, nil
 }
 
 // readPiece visits the records of a frozen piece, in steps that copy some out of the snapshot.
@@ -216,17 +230,28 @@ func (s *Store) readPiece(p piece, visit func(at uint64, record []byte) error) e
 	return nil
 }
 
-// discard removes files that were written and do not count.
+// discard closes and removes files that were written and do not count.
 func (s *Store) discard(c *change) error {
 	var files []sealedFile
-	var errs []error
 	for _, f := range c.addSegments {
-		files, errs = append(files, f.sealedFile), append(errs, f.Close())
+		files = append(files, f.sealedFile)
 	}
 	for _, f := range c.addIndexes {
-		files, errs = append(files, f.sealedFile), append(errs, f.Close())
+		files = append(files, f.sealedFile)
 	}
-	return errors.Join(append(errs, removeFiles(s.dir, files))...)
+	return errors.Join(c.closeNew(), removeFiles(s.dir, files))
+}
+
+// closeNew closes the files that were written.
+func (c *change) closeNew() error {
+	var errs []error
+	for _, f := range c.addSegments {
+		errs = append(errs, f.Close())
+	}
+	for _, f := range c.addIndexes {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // syncSealed makes the names of the files in the directory durable.

@@ -31,6 +31,7 @@ type shelf struct {
 	segments []*segmentFile // by position
 	indexes  []*indexFile   // newest first; their ranges do not overlap
 	banks    []bank         // their filters
+	closed   bool           // the last one, of a store that is closed: nothing is known
 	number   uint64         // grows from one shelf to the next
 	users    int            // guarded by the lock of shelves; the present shelf has one user more
 }

@@ -16,6 +16,7 @@ type Storage struct {
 
 	MainBytes, SegmentBytes, IndexBytes int64         // sizes of the files
 	FilterBytes                         int64         // memory that the filters of the index files take
+	Problem                             error         // why some of the background work cannot be done, and is tried again; nil: none
 	Oldest                              time.Duration // since the oldest record in a segment file was committed, by the wall clock; 0: none
 }
 
@@ -23,7 +24,7 @@ type Storage struct {
 // Numbers of a store that is closed are those of its main file alone.
 func (s *Store) Storage() Storage {
 	active, frozen := s.pieces.counts()
-	v := Storage{Active: uint64(active), Frozen: uint64(frozen), Erased: s.marks.count()}
+	v := Storage{Active: uint64(active), Frozen: uint64(frozen), Erased: s.marks.count(), Problem: s.patience.problem()}
 	now := s.shelves.present.Load()
 	for _, f := range now.segments {
 		v.Segments++

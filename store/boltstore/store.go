@@ -62,14 +62,15 @@ type Store struct {
 	written  chan struct{} // closed when the writer has ended
 	kept     chan struct{} // closed when the upkeep has ended
 
-	upkeepDue chan struct{} // wakes the upkeep
-	upkeepMu  sync.Mutex    // held while it works
-	pace      pace
-	idle      atomic.Int64 // nanoseconds for which the writer has waited
-	wrote     atomic.Int64 // monotonic, in nanoseconds; when a group with entries was written last
-	closeMu   sync.Mutex
-	farewell  *farewell
-	closed    bool // the file is closed
+	upkeepDue  chan struct{} // wakes the upkeep
+	upkeepTurn chan struct{} // of one; full while it does a piece of work
+	patience   patience
+	pace       pace
+	idle       atomic.Int64 // nanoseconds for which the writer has waited
+	wrote      atomic.Int64 // monotonic, in nanoseconds; when a group with entries was written last
+	closeMu    sync.Mutex
+	farewell   *farewell
+	closed     bool // the file is closed
 }
 
 var _ onefold.Store = (*Store)(nil)
@@ -184,7 +185,7 @@ func (s *Store) closeFile() error {
 	}
 	s.closed = true
 	s.snap.close(fmt.Errorf("%w: %s", onefold.ErrClosed, s.dir))
-	s.shelves.replace(&shelf{})
+	s.shelves.replace(&shelf{closed: true})
 	var err error
 	if s.farewell != nil && s.farewell.err == nil && s.stopped() == nil {
 		err = s.noteClose() // while the lock is held

@@ -183,6 +183,15 @@ func (p *part) enter(hash, position, replaces uint64) bool {
 	return true
 }
 
+// load enters an outcome of a file that is being read in the order of its positions. Those before it may be of the
+// same key, and have expired then: it is found before them.
+func (p *part) load(hash, position uint64) {
+	if first := p.index[hash]; first != 0 {
+		p.more[hash] = slices.Insert(p.more[hash], 0, first)
+	}
+	p.index[hash] = position
+}
+
 // leave takes an outcome out of the part. It reports whether it was in it.
 func (p *part) leave(hash, position uint64) bool {
 	first, more := p.index[hash], p.more[hash]

@@ -1,7 +1,9 @@
 package boltstore
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -46,7 +48,7 @@ func (w *sweeper) begin(s *Store) {
 // lookAfterFile stops the store if somebody has put another main file in place of the open one, or removed it:
 // what is written from now on would be gone at the next Open.
 func (s *Store) lookAfterFile() {
-	if err := replaced(s.file, s.path); err != nil {
+	if err := replaced(s.file, s.path); err != nil && (errors.Is(err, errReplaced) || errors.Is(err, fs.ErrNotExist)) {
 		s.stop(fmt.Errorf("%w: %s while it was open: %w; a file is replaced only while no process has the store open",
 			onefold.ErrDamaged, s.path, err))
 	}

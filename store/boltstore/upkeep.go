@@ -45,52 +45,96 @@ func (s *Store) keepUp() {
 
 // keepUpNow does what is due.
 func (s *Store) keepUpNow() {
-	s.upkeepMu.Lock()
-	defer s.upkeepMu.Unlock()
-	for s.between() == nil {
-		began := s.clock.Mono()
-		done, err := s.nextWork()
-		if done.what == "" {
-			return
-		}
-		if err != nil && s.between() != nil {
-			return // the store is being closed
-		}
-		s.tell(done, s.clock.Mono()-began, err)
-		if err != nil {
-			return
-		}
+	failed := map[string]bool{}
+	for s.between() == nil && s.oneWork(failed) {
+		continue
 	}
 }
 
-// nextWork does the most urgent piece of work; done.what is empty if there is none. What gives room back
-// comes first.
-func (s *Store) nextWork() (done work, err error) {
-	if files := s.expiredFiles(); files != nil {
-		done, err = s.expire(files)
-		done.what = workExpire
-		return done, err
+// oneWork does the most urgent piece of work that has not failed in this round, and reports whether there was one.
+func (s *Store) oneWork(failed map[string]bool) bool {
+	s.upkeepTurn <- struct{}{}
+	defer func() { <-s.upkeepTurn }()
+	began := s.clock.Mono()
+	for _, kind := range s.works() {
+		if failed[kind.what] || !s.patience.due(kind.what, began) {
+			continue
+		}
+		done, some, err := kind.try()
+		if !some {
+			continue
+		}
+		if err != nil && s.between() != nil {
+			return false // the store is being closed
+		}
+		now := s.clock.Mono()
+		failed[kind.what] = err != nil
+		s.patience.note(kind.what, err, now)
+		done.what = kind.what
+		s.tell(done, now-began, err)
+		return true
 	}
-	if p, ok := s.pieces.leftover(); ok {
-		return work{what: workDrop, records: p.records}, s.do(&dropOp{newAnswer(), p})
+	return false
+}
+
+// kindOfWork is one kind of work; try does a piece of it if some is due.
+type kindOfWork struct {
+	what string
+	try  func() (done work, some bool, err error)
+}
+
+// works are the kinds of work, the most urgent first. What gives room back comes first, and pieces are dropped
+// before the segments that have their records can end: what is erased is marked in these.
+func (s *Store) works() []kindOfWork {
+	return []kindOfWork{
+		{workDrop, s.dropOne}, {workExpire, s.expireSome}, {workSeal, s.sealOne}, {workMerge, s.mergeSome}, {workRewrite, s.rewriteOne},
 	}
-	if r, ok := s.pieces.oldestFrozen(); ok {
+}
+
+func (s *Store) dropOne() (done work, some bool, err error) {
+	p, some := s.pieces.leftover()
+	if some {
+		err = s.do(&dropOp{newAnswer(), p})
+	}
+	return work{records: p.records}, some, err
+}
+
+func (s *Store) expireSome() (done work, some bool, err error) {
+	files := s.expiredFiles()
+	if files == nil {
+		return done, false, nil
+	}
+	done, err = s.expire(files)
+	return done, true, err
+}
+
+func (s *Store) sealOne() (done work, some bool, err error) {
+	r, some := s.pieces.oldestFrozen()
+	if some {
 		done, err = s.seal(r)
-		done.what = workSeal
-		return done, err
 	}
+	return done, some, err
+}
+
+func (s *Store) mergeSome() (done work, some bool, err error) {
 	now := s.shelves.present.Load()
-	if from, to, ok := nextMerge(now.tiers(), s.options.hooks.tierFactor); ok {
+	from, to, some := nextMerge(now.tiers(), s.options.hooks.tierFactor)
+	if some {
 		done, err = s.merge(now, from, to)
-		done.what = workMerge
-		return done, err
 	}
-	if f := s.erasedFile(now); f != nil {
+	return done, some, err
+}
+
+func (s *Store) rewriteOne() (done work, some bool, err error) {
+	f, stray := s.erasedFile(s.shelves.present.Load())
+	switch {
+	case len(stray) > 0:
+		return done, true, s.flip(&flipOp{answer: newAnswer(), unmark: stray})
+	case f != nil:
 		done, err = s.rewrite(f)
-		done.what = workRewrite
-		return done, err
+		return done, true, err
 	}
-	return work{}, nil
+	return done, false, nil
 }
 
 func (s *Store) wakeUpkeep() {
@@ -174,7 +218,6 @@ func (s *Store) expire(c *change) (done work, err error) {
 	for _, f := range c.dropSegments {
 		done.records += int(f.head.Records)
 		done.bytes += f.bytes
-		flip.unmark = append(flip.unmark, s.marks.within(positions{f.head.First, f.head.End})...)
 	}
 	for _, f := range c.dropIndexes {
 		done.bytes += f.bytes
@@ -183,14 +226,17 @@ func (s *Store) expire(c *change) (done work, err error) {
 }
 
 // erasedFile returns a segment file that holds something that was erased long enough ago that what else was
-// erased at that time is gone from it as well.
-func (s *Store) erasedFile(now *shelf) *segmentFile {
+// erased at that time is gone from it as well. stray are marks of records that are nowhere any more.
+func (s *Store) erasedFile(now *shelf) (f *segmentFile, stray []uint64) {
 	for _, at := range s.marks.before(s.clock.Mono() - s.options.hooks.eraseLag) {
-		if f := now.segment(at); f != nil {
-			return f
+		switch found := now.segment(at); {
+		case found != nil:
+			f = found
+		case !s.pieces.has(at):
+			stray = append(stray, at)
 		}
 	}
-	return nil
+	return f, stray
 }
 
 // owned reports whether an unsettled row belongs to a record in a range.

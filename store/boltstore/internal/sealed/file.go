@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/store/boltstore/internal/guard"
@@ -35,7 +37,8 @@ type reader struct {
 // lockWait is how long an open waits for a lock that nobody should hold.
 const lockWait = time.Second
 
-// openFile opens the file at path. Its structure must have been judged by admit before bbolt sees it.
+// openFile opens the file at path. Its structure is judged by admit before bbolt sees it; the errors of admit are
+// returned as they are.
 func openFile(path string, admit func(*os.File) error) (*file, error) {
 	f := &file{path: path}
 	var refused error
@@ -71,10 +74,19 @@ func openFile(path string, admit func(*os.File) error) (*file, error) {
 	if f.db != nil {
 		_ = guard.Run("close "+path, f.db.Close)
 	}
-	if refused != nil || !errors.Is(err, onefold.ErrDamaged) && !errors.Is(err, os.ErrNotExist) {
-		return nil, f.damaged(err)
+	if refused != nil {
+		return nil, refused
 	}
-	return nil, err
+	return nil, f.opening(err)
+}
+
+// opening tells damage from what the system refuses.
+func (f *file) opening(err error) error {
+	var errno syscall.Errno
+	if errors.As(err, &errno) || errors.Is(err, bolterrors.ErrTimeout) {
+		return fmt.Errorf("open %s: %w", f.path, err)
+	}
+	return f.damaged(err)
 }
 
 func (f *file) readHead(tx *bolt.Tx) error {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/bits"
 	"runtime"
+	"slices"
 
 	"github.com/FastFilter/xorfilter"
 	bolt "go.etcd.io/bbolt"
@@ -50,7 +51,7 @@ type filterBuilder struct {
 	shard   uint64
 	hashes  []uint64
 	builder xorfilter.BinaryFuseBuilder
-	usual   shape // of the first shard
+	usual   shape // that of most
 	done    []pair
 }
 
@@ -85,11 +86,13 @@ func (b *filterBuilder) finishShard() error {
 	return nil
 }
 
-// build tries until the shard has the shape of the others; if that does not come about it does without.
+// build tries until the shard has the shape of the others; if that does not come about it does without. The first
+// shard tries until a shape comes twice: that is the usual one.
 func (b *filterBuilder) build() (built xorfilter.BinaryFuse[uint8], err error) {
 	own := len(b.hashes)
 	filler := b.shard
-	for try := range shapeTries {
+	var seen []shape
+	for range shapeTries {
 		for b.hashes = b.hashes[:own]; len(b.hashes) < b.fill; {
 			b.hashes = append(b.hashes, nextFiller(&filler))
 		}
@@ -97,12 +100,13 @@ func (b *filterBuilder) build() (built xorfilter.BinaryFuse[uint8], err error) {
 			return built, err
 		}
 		s := shapeOf(&built)
-		if try == 0 && b.usual == (shape{}) {
+		if b.shard == 0 && slices.Contains(seen, s) {
 			b.usual = s
 		}
 		if s == b.usual {
 			break
 		}
+		seen = append(seen, s)
 	}
 	return built, nil
 }

@@ -223,18 +223,27 @@ func (r *reader) indexBlock(number uint64) ([]byte, error) {
 	return value[1:], nil
 }
 
-// Entries appends the entries of hashes whose highest bits are part, of 1<<bits parts. bits is at most
-// Head.Bits. Errors: ErrDamaged.
+// Entries appends the entries of hashes whose highest bits are part, of 1<<bits parts. Errors: ErrDamaged.
 func (x *Index) Entries(entries []Entry, part uint64, bits uint8) ([]Entry, error) {
-	each := uint64(1) << (x.head.Bits - bits)
+	first, end := part, part+1 // blocks
+	if bits <= x.head.Bits {
+		each := x.head.Bits - bits
+		first, end = part<<each, (part+1)<<each
+	} else {
+		first = part >> (bits - x.head.Bits)
+		end = first + 1
+	}
 	err := x.read(func(r *reader) error {
-		for number := part * each; number < (part+1)*each; number++ {
+		for number := first; number < end; number++ {
 			block, err := r.indexBlock(number)
 			if err != nil {
 				return err
 			}
 			for ; len(block) > 0; block = block[entryLen:] {
-				entries = append(entries, Entry{binary.BigEndian.Uint64(block), binary.BigEndian.Uint64(block[8:])})
+				e := Entry{binary.BigEndian.Uint64(block), binary.BigEndian.Uint64(block[8:])}
+				if e.Hash>>(64-bits) == part { // a block may be of several parts
+					entries = append(entries, e)
+				}
 			}
 		}
 		return nil
@@ -242,22 +251,26 @@ func (x *Index) Entries(entries []Entry, part uint64, bits uint8) ([]Entry, erro
 	return entries, err
 }
 
+// mergeEntries is how many entries are merged in one step, about.
+const mergeEntries = 512
+
 // Merge adds the entries of several indexes to w, without those whose position is not to be kept. between is
 // called from time to time; its error ends the merge. Errors: ErrDamaged, and those of writing.
 func Merge(w *IndexWriter, from []*Index, keep func(position uint64) bool, between func() error) error {
-	least := uint8(maxBits)
+	all := uint64(0)
 	for _, x := range from {
-		least = min(least, x.head.Bits)
+		all += x.head.Records
 	}
+	steps := bitsFor(all, mergeEntries)
 	var entries []Entry
-	for part := uint64(0); part < 1<<least; part++ {
+	for part := uint64(0); part < 1<<steps; part++ {
 		if err := between(); err != nil {
 			return err
 		}
 		entries = entries[:0]
 		for _, x := range from {
 			var err error
-			if entries, err = x.Entries(entries, part, least); err != nil {
+			if entries, err = x.Entries(entries, part, steps); err != nil {
 				return err
 			}
 		}

@@ -194,21 +194,22 @@ func (f *Records) From(position uint64, visit func(position uint64, record []byt
 	if position >= f.head.End {
 		return f.head.End, nil
 	}
+	var visited error
 	err = f.read(func(r *reader) error {
 		b, err := r.blockOf(max(position, f.head.First), f.head.First)
 		if err != nil {
 			return err
 		}
-		for b.next() {
-			if b.position < position {
-				continue
-			}
-			if err := visit(b.position, b.record); err != nil {
-				return err
+		for visited == nil && b.next() {
+			if b.position >= position {
+				visited = visit(b.position, b.record)
 			}
 		}
 		next = b.end
 		return b.err
 	})
+	if err == nil {
+		err = visited // says nothing of this file
+	}
 	return next, err
 }
