@@ -33,7 +33,7 @@ func (f *flight) prepare(g *group) {
 	st := g.store.stripe(f.claim.hash)
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	f.elsewhere = slices.DeleteFunc(st.candidates(f.elsewhere[:0], f.claim.hash), func(p uint64) bool { return p == f.claim.replaces })
+	f.elsewhere = slices.DeleteFunc(st.candidates(f.elsewhere[:0], f.claim.hash, f.claim.part), func(p uint64) bool { return p == f.claim.replaces })
 	if len(st.history) > 0 {
 		f.history = st.history[g.store.historyName(f.encoded.canon, f.claim.hash)]
 	}

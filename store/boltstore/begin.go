@@ -84,7 +84,7 @@ func (s *Store) decide(st *stripe, hash uint64, canon []byte, r *onefold.Request
 		st.drop(c) // its lease is over
 	}
 	c = s.newClaim(r, hash, token, mono)
-	c.replaces, c.shelf = found.position, found.shelf
+	c.replaces, c.part, c.shelf = found.position, st.active.number, found.shelf
 	st.add(c)
 	return s.granted(st, c, canon), true, nil
 }

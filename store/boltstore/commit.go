@@ -151,7 +151,7 @@ func (s *Store) repeated(c *onefold.Commit, lost error) error {
 
 // liftUnclaimed gives an entry without a claim one of its own, by the decision of Begin.
 func (s *Store) liftUnclaimed(c *onefold.Commit, f *flight) (*follower, error) {
-	canon := c.Entry.Key.Append(nil)
+	canon := canonOf(&c.Entry.Key)
 	hash := s.hash(canon)
 	st := s.stripe(hash)
 	var out *outside

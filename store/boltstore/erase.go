@@ -13,7 +13,7 @@ func (s *Store) Erase(ctx context.Context, k onefold.Key) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
-	canon := k.Append(nil)
+	canon := canonOf(&k)
 	o := &eraseOp{answer: newAnswer(), key: k, canon: canon, hash: s.hash(canon)}
 	if err := s.queue.add(o); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (o *eraseOp) prepare(g *group) {
 		st.mu.Unlock()
 		return
 	}
-	o.list = st.candidates(nil, o.hash)
+	o.list = st.candidates(nil, o.hash, 0)
 	h := st.history[s.historyName(o.canon, o.hash)]
 	if h != nil {
 		st.forget(h)

@@ -31,7 +31,7 @@ type outside struct {
 // and then at the other misses nothing.
 func (s *Store) find(st *stripe, hash uint64, canon []byte, out *outside) (f found, ok bool, err error) {
 	var buffer [4]uint64
-	if list := st.candidates(buffer[:0], hash); len(list) > 0 {
+	if list := st.candidates(buffer[:0], hash, 0); len(list) > 0 {
 		// The copies keep the buffers off the heap for fresh keys.
 		f, err = s.findUnsealed(slices.Clone(list), hash, slices.Clone(canon))
 		if err != nil || f.position != 0 {
@@ -111,10 +111,7 @@ func (s *Store) findSealed(hash uint64, canon []byte) (*outside, error) {
 	defer s.shelves.done(now)
 	out := &outside{shelf: now}
 	var list []uint64
-	for _, x := range now.indexes {
-		if !x.MayHave(hash) {
-			continue
-		}
+	for _, x := range now.candidates(hash) {
 		var err error
 		if list, err = x.Find(list[:0], hash); err != nil {
 			return nil, err

@@ -21,6 +21,10 @@ type flipOp struct {
 func (s *Store) flip(o *flipOp) error {
 	err := s.syncSealed()
 	if err == nil {
+		// Only the upkeep changes the shelf, so what is made of it here is true when the writer comes to it.
+		o.next, err = s.shelves.present.Load().after(&o.change, s.between)
+	}
+	if err == nil {
 		err = s.do(o)
 	}
 	switch {
@@ -62,7 +66,6 @@ func (o *flipOp) weight() load {
 }
 
 func (o *flipOp) prepare(g *group) {
-	o.next = g.store.shelves.present.Load().after(&o.change)
 	n := len(o.next.registry().encode()) + sumLen
 	g.load.add(load{bytes: n, largest: n})
 }

@@ -55,6 +55,11 @@ func digestOf(canon []byte, hash uint64, key hashKey) keyForm {
 	return keyForm{hash: hash, sum: key.digest(canon)}
 }
 
+// canonOf is the canonical form of a key.
+func canonOf(k *onefold.Key) []byte {
+	return k.Append(make([]byte, 0, len(k.Scope)+len(k.ID)+3*binary.MaxVarintLen32))
+}
+
 // historyForm returns the form that names the history of a key. canon is not copied.
 func historyForm(canon []byte, hash uint64, key hashKey) keyForm {
 	if len(canon) <= maxRawKey {

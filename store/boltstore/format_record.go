@@ -2,6 +2,7 @@ package boltstore
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
@@ -84,6 +85,24 @@ func parseRecord(b []byte) (record, error) {
 	rec.form, err = parseForm(form)
 	rec.result = r.rest
 	return rec, err
+}
+
+// parseLife reads of a record what its segment has to know: its key form, not looked into, and its times.
+func parseLife(b []byte) (record, error) {
+	r := reader{rest: b}
+	r.version()
+	_ = r.take(3 + 16 + 8)
+	rec := record{at: r.i64(), expires: time.Duration(r.i64())}
+	form := reader{rest: r.bytes()}
+	switch form.u8() {
+	case formRaw:
+		rec.form.raw = form.rest
+	case formDigest:
+		rec.form.hash = form.u64()
+	default:
+		return record{}, errFormat
+	}
+	return rec, errors.Join(r.end(), form.end())
 }
 
 // newerRecord names what this version does not know of a record.

@@ -121,7 +121,7 @@ func (s *Store) noteRelease(st *stripe, c *claim, f onefold.Failure) {
 	if !f.Counted && !c.started {
 		return
 	}
-	h := s.remember(st, c, c.public.Key.Append(nil))
+	h := s.remember(st, c, canonOf(&c.public.Key))
 	if f.Counted {
 		h.failures++
 		h.reason = onefold.TruncateReason(f.Reason)
@@ -183,7 +183,7 @@ func (s *Store) awaitStart(ctx context.Context, start *startOp, c *claim) error 
 	if c.state != gone {
 		st.drop(c)
 	}
-	if h := s.remember(st, c, c.public.Key.Append(nil)); !h.gone {
+	if h := s.remember(st, c, canonOf(&c.public.Key)); !h.gone {
 		s.takeBackStart(st, h)
 		s.changes.add(h)
 	}

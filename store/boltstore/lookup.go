@@ -10,7 +10,7 @@ import (
 
 // lookup returns the unexpired record of a key and its position. Errors: ErrNotFound, ErrDamaged.
 func (s *Store) lookup(k onefold.Key) (*onefold.Record, uint64, error) {
-	canon := k.Append(nil)
+	canon := canonOf(&k)
 	hash := s.hash(canon)
 	found, err := s.outcome(hash, canon)
 	if err != nil {

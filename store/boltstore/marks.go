@@ -2,14 +2,16 @@ package boltstore
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // marks are the records of erased keys whose segments are frozen or sealed, by position. Such a segment is
 // not changed: what stands here counts instead, until the segment is written anew or ends.
 type marks struct {
-	mu sync.RWMutex
-	at map[uint64]mark
+	mu   sync.RWMutex
+	at   map[uint64]mark
+	some atomic.Bool // there are any
 }
 
 type mark struct {
@@ -19,6 +21,9 @@ type mark struct {
 
 // of returns the mark at a position, or nil.
 func (m *marks) of(at uint64) []byte {
+	if !m.some.Load() {
+		return nil // nearly always
+	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.at[at].record
@@ -31,6 +36,7 @@ func (m *marks) set(at uint64, record []byte, now time.Duration) {
 		m.at = map[uint64]mark{}
 	}
 	m.at[at] = mark{record, now}
+	m.some.Store(true)
 }
 
 // forget drops the marks of some positions.
@@ -40,6 +46,7 @@ func (m *marks) forget(list []uint64) {
 	for _, at := range list {
 		delete(m.at, at)
 	}
+	m.some.Store(len(m.at) > 0)
 }
 
 // within returns the positions of the marks in a range.

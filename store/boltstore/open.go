@@ -60,7 +60,7 @@ func newStore(dir string, o Options) *Store {
 	}
 	for i := range s.stripes {
 		s.stripes[i] = stripe{
-			claims: map[uint64]*claim{}, active: newPart(), history: map[string]*history{},
+			claims: map[uint64]*claim{}, active: newPart(0), history: map[string]*history{},
 		}
 	}
 	s.rows, s.attention = newRowQueue(s), attention{}

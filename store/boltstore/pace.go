@@ -10,15 +10,34 @@ const workSlice = 500 * time.Microsecond
 
 // rest decides how long the upkeep rests after it has worked for so long while commits were written. It takes a
 // third of a processor, which is what it needs at half of the highest rate of commits; with segments
-// waiting to be sealed it takes more, so that they do not become many.
-func rest(worked time.Duration, frozen int) time.Duration {
+// waiting to be sealed it takes more, so that they do not become many. If the writer is hardly ever idle, commits
+// wait for it anyway and what is put off only slows them later: the upkeep does not rest at all.
+func rest(worked time.Duration, frozen int, idle float64) time.Duration {
 	switch {
-	case frozen > 2:
+	case frozen > 2 || idle < leastIdle:
 		return 0
 	case frozen == 2:
-		return worked
+		return worked / 2
 	}
 	return 2 * worked
+}
+
+// leastIdle is the share of its time for which a writer waits that is not used up.
+const leastIdle = 0.15
+
+// pace belongs to whoever holds the lock of the upkeep.
+type pace struct {
+	began time.Duration // monotonic; of the slice
+	idle  time.Duration // of the writer, until then
+	share float64       // of the time for which the writer waited, lately
+}
+
+// look takes note of a slice that ends now. One slice says little, so it counts for a fiftieth.
+func (p *pace) look(now, idle time.Duration) {
+	if took := now - p.began; took > 0 {
+		p.share += (min(float64(idle-p.idle)/float64(took), 1) - p.share) / 50
+	}
+	p.began, p.idle = now, idle
 }
 
 // busyFor is how long after a group the store counts as busy.
@@ -35,21 +54,23 @@ func (s *Store) between() error {
 	}
 	runtime.Gosched()
 	now := s.clock.Mono()
-	worked := now - s.slice
+	worked := now - s.pace.began
 	if worked < workSlice {
 		return nil
 	}
 	if now-time.Duration(s.wrote.Load()) < busyFor {
 		frozen := s.pieces.state().frozen
-		timer := time.NewTimer(min(rest(worked, frozen), longestRest))
-		defer timer.Stop()
-		select {
-		case <-s.closing:
-			return errStopped
-		case <-timer.C:
+		if d := rest(worked, frozen, s.pace.share); d > 0 {
+			timer := time.NewTimer(min(d, longestRest))
+			defer timer.Stop()
+			select {
+			case <-s.closing:
+				return errStopped
+			case <-timer.C:
+			}
 		}
 	}
-	s.slice = s.clock.Mono()
+	s.pace.look(s.clock.Mono(), time.Duration(s.idle.Load()))
 	return nil
 }
 

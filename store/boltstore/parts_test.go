@@ -31,7 +31,7 @@ func TestBoundGrowsWithWhatAGroupCanMove(t *testing.T) {
 }
 
 func TestIndexHoldsOnePositionOfEachKey(t *testing.T) {
-	p := newPart()
+	p := newPart(0)
 	assert.True(t, p.enter(1, 10, 0))
 	assert.True(t, p.enter(1, 11, 0), "another key of the same hash")
 	assert.True(t, p.enter(1, 12, 0))
@@ -46,17 +46,18 @@ func TestIndexHoldsOnePositionOfEachKey(t *testing.T) {
 }
 
 func TestAStripeLooksIntoNewerSegmentsFirst(t *testing.T) {
-	st := stripe{active: newPart()}
+	st := stripe{active: newPart(0)}
 	st.active.enter(1, 10, 0)
 	st.freeze()
 	st.active.enter(1, 20, 0)
 	st.freeze()
 	assert.True(t, st.active.enter(1, 30, 20), "what is frozen is not replaced")
-	assert.Equal(t, []uint64{30, 20, 10}, st.candidates(nil, 1))
+	assert.Equal(t, []uint64{30, 20, 10}, st.candidates(nil, 1, 0))
+	assert.Equal(t, []uint64{30, 20}, st.candidates(nil, 1, 1), "those since the second")
 	assert.Equal(t, 1, st.thaw())
-	assert.Equal(t, []uint64{30, 20}, st.candidates(nil, 1))
+	assert.Equal(t, []uint64{30, 20}, st.candidates(nil, 1, 0))
 	assert.Equal(t, 1, st.thaw())
-	assert.Equal(t, []uint64{30}, st.candidates(nil, 1))
+	assert.Equal(t, []uint64{30}, st.candidates(nil, 1, 0))
 }
 
 func TestClaimsOfOneHashAreKeptApart(t *testing.T) {

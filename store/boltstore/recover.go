@@ -18,22 +18,30 @@ func (s *Store) openShelf(list registry) error {
 	if err := s.removeLeftovers(list); err != nil {
 		return err
 	}
-	now := &shelf{number: 1}
-	var err error
-	for _, f := range list {
-		opened := &change{}
-		if f.head.Kind == sealed.KindRecords {
-			opened.addSegment, err = s.openSegment(f)
-		} else {
-			opened.addIndex, err = s.openIndex(f)
-		}
-		if err != nil {
-			break
-		}
-		now = now.after(opened)
-	}
+	all := &change{}
+	err := s.openAll(list, all)
+	now, groupErr := (&shelf{}).after(all, func() error { return nil })
 	s.shelves.replace(now) // what is open is closed with the store
-	return err
+	return errors.Join(err, groupErr)
+}
+
+func (s *Store) openAll(list registry, all *change) error {
+	for _, f := range list {
+		if f.head.Kind == sealed.KindRecords {
+			opened, err := s.openSegment(f)
+			if err != nil {
+				return err
+			}
+			all.addSegments = append(all.addSegments, opened)
+			continue
+		}
+		opened, err := s.openIndex(f)
+		if err != nil {
+			return err
+		}
+		all.addIndexes = append(all.addIndexes, opened)
+	}
+	return nil
 }
 
 // openSegment opens a segment file and compares it with what it should be.

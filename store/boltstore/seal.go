@@ -31,7 +31,7 @@ type sealing struct {
 
 // seal writes a frozen segment into files of its own and lets these count.
 func (s *Store) seal(r run) (done work, err error) {
-	x := &sealing{store: s, span: r.positions}
+	x := &sealing{store: s, span: r.positions, entries: make([]sealed.Entry, 0, r.records())}
 	for _, p := range r.pieces {
 		if err := s.readPiece(p, x.add); err != nil {
 			x.abort()
@@ -40,13 +40,17 @@ func (s *Store) seal(r run) (done work, err error) {
 	}
 	flip := &flipOp{answer: newAnswer(), thaw: true}
 	if x.segment != nil {
-		if flip.change.addSegment, err = x.finish(); err != nil {
+		segment, err := x.finish()
+		if err != nil {
 			return done, err
 		}
-		if flip.change.addIndex, err = x.index(); err != nil {
+		flip.change.addSegments = []*segmentFile{segment}
+		index, err := x.index()
+		if err != nil {
 			return done, errors.Join(err, s.discard(&flip.change))
 		}
-		done.records, done.bytes = len(x.entries), flip.change.addSegment.bytes+flip.change.addIndex.bytes
+		flip.change.addIndexes = []*indexFile{index}
+		done.records, done.bytes = len(x.entries), segment.bytes+index.bytes
 	}
 	flip.unmark = x.unmarked
 	return done, s.flip(flip)
@@ -64,12 +68,13 @@ func (s *Store) rewrite(old *segmentFile) (done work, err error) {
 			return done, err
 		}
 	}
-	flip := &flipOp{answer: newAnswer(), change: change{dropSegments: []*segmentFile{old}}, unmark: x.unmarked}
-	if flip.change.addSegment, err = x.finish(); err != nil {
+	written, err := x.finish()
+	if err != nil {
 		return done, err
 	}
-	done.records, done.bytes = len(x.entries), flip.change.addSegment.bytes
-	return done, s.flip(flip)
+	done.records, done.bytes = len(x.entries), written.bytes
+	c := change{addSegments: []*segmentFile{written}, dropSegments: []*segmentFile{old}}
+	return done, s.flip(&flipOp{answer: newAnswer(), change: c, unmark: x.unmarked})
 }
 
 // add adds a record to the segment file, or the mark that counts instead.
@@ -78,7 +83,7 @@ func (x *sealing) add(at uint64, stored []byte) (err error) {
 		stored = mark
 		x.unmarked = append(x.unmarked, at)
 	}
-	r, err := parseRecord(stored)
+	r, err := parseLife(stored)
 	if err != nil {
 		return unreadable(err, "record %d", at)
 	}
@@ -215,10 +220,10 @@ func (s *Store) readPiece(p piece, visit func(at uint64, record []byte) error) e
 func (s *Store) discard(c *change) error {
 	var files []sealedFile
 	var errs []error
-	if f := c.addSegment; f != nil {
+	for _, f := range c.addSegments {
 		files, errs = append(files, f.sealedFile), append(errs, f.Close())
 	}
-	if f := c.addIndex; f != nil {
+	for _, f := range c.addIndexes {
 		files, errs = append(files, f.sealedFile), append(errs, f.Close())
 	}
 	return errors.Join(append(errs, removeFiles(s.dir, files))...)

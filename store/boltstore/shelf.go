@@ -2,6 +2,7 @@ package boltstore
 
 import (
 	"errors"
+	"math/bits"
 	"os"
 	"slices"
 	"sort"
@@ -29,19 +30,39 @@ type indexFile struct {
 type shelf struct {
 	segments []*segmentFile // by position
 	indexes  []*indexFile   // newest first; their ranges do not overlap
+	banks    []bank         // their filters
 	number   uint64         // grows from one shelf to the next
 	users    int            // guarded by the lock of shelves; the present shelf has one user more
 }
 
+// bank holds the filters of some indexes.
+type bank struct {
+	*sealed.Bank
+	members []*indexFile
+}
+
 // mayHave reports whether the outcome of a key with this hash may be in a segment. It reads memory only.
 func (s *shelf) mayHave(hash uint64) bool {
-	for _, x := range s.indexes {
-		if x.MayHave(hash) {
+	for i := range s.banks {
+		if s.banks[i].Probe(hash) != 0 {
 			return true
 		}
 	}
 	return false
 }
+
+// candidates returns the indexes that may have the hash, newest first.
+func (s *shelf) candidates(hash uint64) (list []*indexFile) {
+	for i := range s.banks {
+		for hits := s.banks[i].Probe(hash); hits != 0; hits &= hits - 1 {
+			list = append(list, s.banks[i].members[bits.TrailingZeros8(hits)])
+		}
+	}
+	slices.SortFunc(list, newestFirst)
+	return list
+}
+
+func newestFirst(a, b *indexFile) int { return compare(b.head.First, a.head.First) }
 
 // segment returns the segment of a position, or nil if it has ended.
 func (s *shelf) segment(at uint64) *segmentFile {
@@ -74,14 +95,14 @@ func (s *shelf) records() (n uint64) {
 
 // change is the difference between one shelf and the next.
 type change struct {
-	addSegment   *segmentFile
-	addIndex     *indexFile
+	addSegments  []*segmentFile
+	addIndexes   []*indexFile
 	dropSegments []*segmentFile
 	dropIndexes  []*indexFile
 }
 
-// after returns the shelf with the change.
-func (s *shelf) after(c *change) *shelf {
+// after returns the shelf with the change. between is called from time to time; its error ends the work.
+func (s *shelf) after(c *change, between func() error) (*shelf, error) {
 	next := &shelf{number: s.number + 1}
 	for _, f := range s.segments {
 		if !slices.Contains(c.dropSegments, f) {
@@ -93,15 +114,52 @@ func (s *shelf) after(c *change) *shelf {
 			next.indexes = append(next.indexes, f)
 		}
 	}
-	if f := c.addSegment; f != nil {
-		next.segments = append(next.segments, f)
-		slices.SortFunc(next.segments, func(a, b *segmentFile) int { return compare(a.head.First, b.head.First) })
+	next.segments = append(next.segments, c.addSegments...)
+	slices.SortFunc(next.segments, func(a, b *segmentFile) int { return compare(a.head.First, b.head.First) })
+	next.indexes = append(next.indexes, c.addIndexes...)
+	slices.SortFunc(next.indexes, newestFirst)
+	var err error
+	next.banks, err = inBanks(next.indexes, s.banks, between)
+	return next, err
+}
+
+// inBanks puts the filters of the indexes into banks. Those of indexes that were there before are in the old banks.
+func inBanks(indexes []*indexFile, old []bank, between func() error) ([]bank, error) {
+	planes := map[*indexFile]sealed.Plane{}
+	for _, b := range old {
+		for slot, x := range b.members {
+			planes[x] = sealed.Plane{Bank: b.Bank, Slot: slot}
+		}
 	}
-	if f := c.addIndex; f != nil {
-		next.indexes = append(next.indexes, f)
-		slices.SortFunc(next.indexes, func(a, b *indexFile) int { return compare(b.head.First, a.head.First) })
+	var banks []bank
+	for _, x := range indexes {
+		if _, known := planes[x]; !known {
+			planes[x] = x.TakeFilter()
+		}
+		fits := func(b bank) bool { return len(b.members) < sealed.BankWidth && planes[b.members[0]].Fits(planes[x]) }
+		if i := slices.IndexFunc(banks, fits); i >= 0 {
+			banks[i].members = append(banks[i].members, x)
+		} else {
+			banks = append(banks, bank{members: []*indexFile{x}})
+		}
 	}
-	return next
+	for i := range banks {
+		b := &banks[i]
+		same := slices.IndexFunc(old, func(o bank) bool { return slices.Equal(o.members, b.members) })
+		if same >= 0 {
+			b.Bank = old[same].Bank
+			continue
+		}
+		list := make([]sealed.Plane, len(b.members))
+		for slot, x := range b.members {
+			list[slot] = planes[x]
+		}
+		var err error
+		if b.Bank, err = sealed.NewBank(list, between); err != nil {
+			return nil, err
+		}
+	}
+	return banks, nil
 }
 
 // shelves hands out the present shelf and closes files that nobody uses any more.

@@ -37,7 +37,9 @@ func (s *Store) Storage() Storage {
 		}
 		v.Tiers[x.tier]++
 		v.IndexBytes += x.bytes
-		v.FilterBytes += x.FilterBytes()
+	}
+	for _, b := range now.banks {
+		v.FilterBytes += b.Bytes()
 	}
 	if info, err := os.Stat(s.path); err == nil {
 		v.MainBytes = info.Size()

@@ -64,8 +64,9 @@ type Store struct {
 
 	upkeepDue chan struct{} // wakes the upkeep
 	upkeepMu  sync.Mutex    // held while it works
-	slice     time.Duration // monotonic; when its slice of work began, see between
-	wrote     atomic.Int64  // monotonic, in nanoseconds; when a group with entries was written last
+	pace      pace
+	idle      atomic.Int64 // nanoseconds for which the writer has waited
+	wrote     atomic.Int64 // monotonic, in nanoseconds; when a group with entries was written last
 	closeMu   sync.Mutex
 	farewell  *farewell
 	closed    bool // the file is closed

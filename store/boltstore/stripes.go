@@ -34,11 +34,14 @@ type stripe struct {
 // outcome of each key by hash. more holds the further positions of hashes that several keys share. What it
 // points to may have expired.
 type part struct {
-	index map[uint64]uint64
-	more  map[uint64][]uint64
+	number uint64 // grows from one part of a stripe to the next
+	index  map[uint64]uint64
+	more   map[uint64][]uint64
 }
 
-func newPart() part { return part{index: map[uint64]uint64{}, more: map[uint64][]uint64{}} }
+func newPart(number uint64) part {
+	return part{number: number, index: map[uint64]uint64{}, more: map[uint64][]uint64{}}
+}
 
 // claimState is what a claim is now.
 type claimState uint8
@@ -61,6 +64,7 @@ type claim struct {
 	lease       time.Duration
 	began, ends time.Duration // monotonic
 	replaces    uint64        // position of the expired outcome of the same key; 0: none
+	part        uint64        // number of the active part when its key had no outcome that counts
 	shelf       uint64        // number of the shelf on which its key had no outcome that counts; 0: none was asked
 	state       claimState
 	flight      *flight // the commit under way
@@ -114,10 +118,11 @@ func (st *stripe) drop(c *claim) {
 }
 
 // candidates appends the positions of outcomes with this hash that are not sealed, those of newer segments
-// first.
-func (st *stripe) candidates(list []uint64, hash uint64) []uint64 {
+// first. Parts with a lower number than since are left out: whoever looked when that was the active one has seen
+// what is in them.
+func (st *stripe) candidates(list []uint64, hash, since uint64) []uint64 {
 	list = st.active.candidates(list, hash)
-	for i := range st.frozen {
+	for i := 0; i < len(st.frozen) && st.frozen[i].number >= since; i++ {
 		list = st.frozen[i].candidates(list, hash)
 	}
 	return list
@@ -138,7 +143,7 @@ func (p *part) candidates(list []uint64, hash uint64) []uint64 {
 // freeze gives the stripe a new active part.
 func (st *stripe) freeze() {
 	st.frozen = slices.Insert(st.frozen, 0, st.active)
-	st.active = newPart()
+	st.active = newPart(st.active.number + 1)
 }
 
 // thaw forgets the oldest frozen part, whose segment is sealed. It returns how many outcomes that had.

@@ -132,15 +132,14 @@ func (s *Store) merge(now *shelf, from, to int) (done work, err error) {
 		f.head.Records += x.head.Records
 	}
 	keep := func(at uint64) bool { return now.segment(at) != nil }
-	flip := &flipOp{answer: newAnswer(), change: change{dropIndexes: old}}
-	flip.change.addIndex, err = s.writeIndex(f, func(w *sealed.IndexWriter) error {
+	merged, err := s.writeIndex(f, func(w *sealed.IndexWriter) error {
 		return sealed.Merge(w, sources, keep, s.between)
 	})
 	if err != nil {
 		return done, err
 	}
-	done.records, done.bytes = int(flip.change.addIndex.head.Records), flip.change.addIndex.bytes
-	return done, s.flip(flip)
+	done.records, done.bytes = int(merged.head.Records), merged.bytes
+	return done, s.flip(&flipOp{answer: newAnswer(), change: change{addIndexes: []*indexFile{merged}, dropIndexes: old}})
 }
 
 // expiredFiles returns the segments without a record that counts, and indexes that point to no segment, or nil.

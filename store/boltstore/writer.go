@@ -61,6 +61,7 @@ func (s *Store) write() {
 			lagging = true
 			lag.Reset(s.options.FailureLag)
 		}
+		waits := s.clock.Mono()
 		select {
 		case <-s.queue.wake:
 		case <-lag.C:
@@ -70,6 +71,7 @@ func (s *Store) write() {
 		case <-room.C:
 			s.probe()
 		}
+		s.idle.Add(int64(s.clock.Mono() - waits))
 	}
 }
 

@@ -17,6 +17,21 @@ func BenchmarkMayHave(b *testing.B) {
 	}
 }
 
+func BenchmarkProbeEight(b *testing.B) {
+	var planes []Plane
+	for i := range BankWidth {
+		planes = append(planes, index(b, entriesOf(uint64(i+1), benchEntries, whole)).TakeFilter())
+	}
+	bank, err := NewBank(planes, func() error { return nil })
+	if err != nil {
+		b.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for b.Loop() {
+		bank.Probe(random.Uint64())
+	}
+}
+
 func BenchmarkFind(b *testing.B) {
 	entries := entriesOf(1, benchEntries, whole)
 	x := index(b, entries)

@@ -4,36 +4,53 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math"
+	"math/bits"
 	"runtime"
 
 	"github.com/FastFilter/xorfilter"
 	bolt "go.etcd.io/bbolt"
 )
 
-// shardHashes is how many hashes one shard of a filter has, about. Building one takes about 25 bytes of memory a
-// hash and some milliseconds, in which nobody can be let through.
-const shardHashes = 64 << 10
+const (
+	// shardHashes is how many hashes one shard of a filter has, about. Building one takes about 25 bytes of memory a
+	// hash and some milliseconds, in which nobody can be let through.
+	shardHashes = 64 << 10
 
-// filter tells of most hashes that are not in an index that they are not. Shard i is of the hashes whose
-// highest bits are i.
-type filter struct {
-	shift  uint
-	shards []*xorfilter.BinaryFuse[uint8] // nil: no hash
-	size   int64
-}
+	// leastShard and smallShard make the filters of small indexes alike, so that they share a bank: they are filled
+	// up to a power of two.
+	leastShard = 256
+	smallShard = shardHashes / 2
 
-// mayHave reports whether the hash may be in the index: it is for certain if it is there, and for 1 of 256 others.
-func (f *filter) mayHave(hash uint64) bool {
-	s := f.shards[hash>>f.shift]
-	return s != nil && s.Contains(hash)
+	// shapeTries is how often a shard is built anew with other fillers if it did not come out as others do. One in
+	// fifty does not, at the worst sizes.
+	shapeTries = 8
+)
+
+// A filter tells of most hashes that are not in an index that they are not. It consists of binary fuse filters,
+// shard i of the hashes whose highest bits are i. Each shard is filled up with hashes of nobody to a number that
+// depends on the number of entries alone, so that indexes of about one size have filters of one shape, which can be
+// asked together; see Bank.
+
+// filled is to how many hashes each of so many shards is filled up: four standard deviations beyond the mean, which
+// nearly none exceeds.
+func filled(records uint64, shardBits uint8) int {
+	mean := float64(records) / float64(uint64(1)<<shardBits)
+	n := int(mean + 4*math.Sqrt(mean))
+	if n >= smallShard {
+		return n
+	}
+	return max(leastShard, 1<<bits.Len(uint(n)))
 }
 
 // filterBuilder builds the shards of a filter from hashes that come in ascending order.
 type filterBuilder struct {
 	bits    uint8
+	fill    int
 	shard   uint64
 	hashes  []uint64
 	builder xorfilter.BinaryFuseBuilder
+	usual   shape // of the first shard
 	done    []pair
 }
 
@@ -52,22 +69,51 @@ func (b *filterBuilder) add(hash uint64) error {
 
 // finishShard builds the present shard and goes on to the next.
 func (b *filterBuilder) finishShard() error {
+	built, err := b.build()
+	if err != nil {
+		return fmt.Errorf("build a filter of %d hashes: %w", len(b.hashes), err)
+	}
 	var value bytes.Buffer
 	value.WriteByte(headV1)
-	if len(b.hashes) > 0 {
-		built, err := xorfilter.BuildBinaryFuse[uint8](&b.builder, b.hashes)
-		if err != nil {
-			return fmt.Errorf("build a filter of %d hashes: %w", len(b.hashes), err)
-		}
-		if err := built.Save(&value); err != nil {
-			return err
-		}
+	if err := built.Save(&value); err != nil {
+		return err
 	}
 	b.done = append(b.done, pair{shardKey(b.shard), value.Bytes()})
 	b.hashes = b.hashes[:0]
 	b.shard++
 	runtime.Gosched()
 	return nil
+}
+
+// build tries until the shard has the shape of the others; if that does not come about it does without.
+func (b *filterBuilder) build() (built xorfilter.BinaryFuse[uint8], err error) {
+	own := len(b.hashes)
+	filler := b.shard
+	for try := range shapeTries {
+		for b.hashes = b.hashes[:own]; len(b.hashes) < b.fill; {
+			b.hashes = append(b.hashes, nextFiller(&filler))
+		}
+		if built, err = xorfilter.BuildBinaryFuse[uint8](&b.builder, b.hashes); err != nil {
+			return built, err
+		}
+		s := shapeOf(&built)
+		if try == 0 && b.usual == (shape{}) {
+			b.usual = s
+		}
+		if s == b.usual {
+			break
+		}
+	}
+	return built, nil
+}
+
+// nextFiller returns hashes of nobody, which look like any (SplitMix64, by Sebastiano Vigna).
+func nextFiller(state *uint64) uint64 {
+	*state += 0x9E3779B97F4A7C15
+	z := *state
+	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
+	z = (z ^ z>>27) * 0x94D049BB133111EB
+	return z ^ z>>31
 }
 
 // finish returns the shards as they are stored.
@@ -82,15 +128,15 @@ func (b *filterBuilder) finish() ([]pair, error) {
 
 func shardKey(shard uint64) []byte { return binary.BigEndian.AppendUint32(nil, uint32(shard)) }
 
-// readFilter reads the filter into memory, all of it: a bit that turns over on the disk later cannot hide
-// a hash then.
-func readFilter(tx *bolt.Tx, bits uint8) (*filter, error) {
+// readFilter reads the filter into memory, all of it, as a bank of its own: a bit that turns over on the disk later
+// cannot hide a hash then.
+func readFilter(tx *bolt.Tx, shardBits uint8) (*Bank, error) {
 	b := tx.Bucket(filterBucket)
 	if b == nil {
 		return nil, fmt.Errorf("bucket %q is missing", filterBucket)
 	}
-	f := &filter{shift: 64 - uint(bits), shards: make([]*xorfilter.BinaryFuse[uint8], 1<<bits)}
-	for i := range f.shards {
+	bank := &Bank{bits: shardBits, width: 1, shards: make([]bankShard, 1<<shardBits)}
+	for i := range bank.shards {
 		runtime.Gosched() // a large filter takes some time
 		key := shardKey(uint64(i))
 		value, err := openValue(key, b.Get(key))
@@ -100,13 +146,15 @@ func readFilter(tx *bolt.Tx, bits uint8) (*filter, error) {
 		if len(value) == 0 || value[0] != headV1 {
 			return nil, fmt.Errorf("shard %d of the filter: %w", i, errFormat)
 		}
-		if len(value) == 1 {
-			continue
-		}
-		if f.shards[i], err = xorfilter.LoadBinaryFuse[uint8](bytes.NewReader(value[1:])); err != nil {
+		one, err := xorfilter.LoadBinaryFuse[uint8](bytes.NewReader(value[1:]))
+		if err != nil {
 			return nil, fmt.Errorf("shard %d of the filter: %w", i, err)
 		}
-		f.size += int64(len(f.shards[i].Fingerprints))
+		shard := &bank.shards[i]
+		if shard.shape = shapeOf(one); int(shard.cells()) != len(one.Fingerprints) {
+			return nil, fmt.Errorf("shard %d of the filter: %w", i, errFormat)
+		}
+		shard.prints = append(one.Fingerprints, make([]byte, probeBytes)...)
 	}
-	return f, nil
+	return bank, nil
 }

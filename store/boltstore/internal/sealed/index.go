@@ -85,9 +85,10 @@ func CreateIndex(path string, h Head) (*IndexWriter, error) {
 	if err != nil {
 		return nil, err
 	}
+	records := h.Records
 	h.Kind, h.Bits, h.Shards = KindIndex, bitsFor(h.Records, blockEntries), bitsFor(h.Records, shardHashes)
 	h.Records, h.Expires, h.Written = 0, 0, 0
-	x := &IndexWriter{w: w, head: h, filter: filterBuilder{bits: h.Shards}}
+	x := &IndexWriter{w: w, head: h, filter: filterBuilder{bits: h.Shards, fill: filled(records, h.Shards)}}
 	x.block = append(x.block, headV1)
 	return x, nil
 }
@@ -148,7 +149,7 @@ func (w *IndexWriter) Abort() { w.w.abort() }
 // Index is an open index file.
 type Index struct {
 	*file
-	filter *filter
+	bank *Bank
 }
 
 // OpenIndex opens an index file and reads its filter; admit judges its pages before they are used. Errors:
@@ -164,7 +165,7 @@ func OpenIndex(path string, admit func(*os.File) error) (*Index, error) {
 	} else {
 		err = guard.Run("read "+path, func() error {
 			return f.db.View(func(tx *bolt.Tx) (err error) {
-				x.filter, err = readFilter(tx, f.head.Shards)
+				x.bank, err = readFilter(tx, f.head.Shards)
 				return err
 			})
 		})
@@ -175,11 +176,15 @@ func OpenIndex(path string, admit func(*os.File) error) (*Index, error) {
 	return x, nil
 }
 
-// MayHave reports whether the hash may be in the index; see [Index.Find]. It reads memory only.
-func (x *Index) MayHave(hash uint64) bool { return x.filter.mayHave(hash) }
+// TakeFilter returns the index's filter, which it then has no more: it is asked through a bank.
+func (x *Index) TakeFilter() Plane {
+	p := Plane{Bank: x.bank}
+	x.bank = nil
+	return p
+}
 
-// FilterBytes is how much memory the filter takes.
-func (x *Index) FilterBytes() int64 { return x.filter.size }
+// MayHave reports whether the hash may be in the index, as long as it has its filter.
+func (x *Index) MayHave(hash uint64) bool { return x.bank.Probe(hash) != 0 }
 
 // Find appends the positions of the entries with this hash, newest first. Errors: ErrDamaged.
 func (x *Index) Find(positions []uint64, hash uint64) ([]uint64, error) {

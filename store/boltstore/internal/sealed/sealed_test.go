@@ -1,6 +1,7 @@
 package sealed
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
@@ -10,8 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/FastFilter/xorfilter"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	bolt "go.etcd.io/bbolt"
 
 	"github.com/onefold-go/onefold"
 )
@@ -173,13 +176,13 @@ func TestAFilterRejectsMostHashesThatAreNotThere(t *testing.T) {
 		}
 	}
 	assert.Less(t, hits, 1000)
-	assert.Less(t, x.FilterBytes(), int64(70_000))
+	assert.Less(t, x.bank.Bytes(), int64(70_000))
 }
 
 func TestAFilterOfSeveralShardsHasAllHashes(t *testing.T) {
 	entries := entriesOf(5, 3*shardHashes, whole)
 	x := index(t, entries)
-	require.Greater(t, len(x.filter.shards), 1)
+	require.Greater(t, len(x.bank.shards), 1)
 	for _, e := range entries {
 		require.True(t, x.MayHave(e.Hash))
 	}
@@ -304,4 +307,72 @@ func TestHeadsAreReadAsTheyWereWritten(t *testing.T) {
 	require.ErrorContains(t, got.Differs(&other), "another copy")
 	_, err = ParseHead(binary.BigEndian.AppendUint64(nil, 1))
 	require.Error(t, err)
+}
+
+func TestABankAnswersLikeTheFiltersInIt(t *testing.T) {
+	for width := 1; width <= BankWidth; width++ {
+		var planes []Plane
+		var sets [][]Entry
+		for i := range width {
+			entries := entriesOf(uint64(i+1), 1000+i, whole)
+			sets = append(sets, entries)
+			planes = append(planes, index(t, entries).TakeFilter())
+		}
+		for _, p := range planes {
+			require.True(t, planes[0].Fits(p))
+		}
+		bank, err := NewBank(planes, func() error { return nil })
+		require.NoError(t, err)
+		for i, set := range sets {
+			for _, e := range set {
+				require.NotZero(t, bank.Probe(e.Hash)&(1<<i))
+			}
+		}
+		random := rand.New(rand.NewPCG(7, uint64(width)))
+		for range 2000 {
+			hash, want := random.Uint64(), uint8(0)
+			for i, p := range planes {
+				if p.Bank.Probe(hash) != 0 {
+					want |= 1 << i
+				}
+			}
+			require.Equal(t, want, bank.Probe(hash))
+		}
+		// And out of the bank again, in another order.
+		again, err := NewBank([]Plane{{bank, width - 1}, {bank, 0}}, func() error { return nil })
+		require.NoError(t, err)
+		for _, e := range sets[0] {
+			require.NotZero(t, again.Probe(e.Hash)&2)
+		}
+	}
+}
+
+func TestABankFindsTheCellsOfTheLibrary(t *testing.T) {
+	x := index(t, entriesOf(11, 3000, whole))
+	var stored *xorfilter.BinaryFuse[uint8]
+	require.NoError(t, x.db.View(func(tx *bolt.Tx) error {
+		value, err := openValue(shardKey(0), tx.Bucket(filterBucket).Get(shardKey(0)))
+		require.NoError(t, err)
+		stored, err = xorfilter.LoadBinaryFuse[uint8](bytes.NewReader(value[1:]))
+		return err
+	}))
+	random := rand.New(rand.NewPCG(5, 5))
+	for range 50_000 {
+		hash := random.Uint64()
+		require.Equal(t, stored.Contains(hash), x.MayHave(hash))
+	}
+}
+
+func TestIndexesOfAboutOneSizeHaveFiltersOfOneShape(t *testing.T) {
+	for _, sizes := range [][]int{{499_840, 500_000, 500_224}, {100, 90, 120}, {1, 2, 60}, {30_000, 30_100, 31_000}} {
+		var planes []Plane
+		for i, n := range sizes {
+			planes = append(planes, index(t, entriesOf(uint64(i+1), n, whole)).TakeFilter())
+		}
+		for i := range planes {
+			assert.True(t, planes[0].Fits(planes[i]), sizes)
+		}
+	}
+	a, b := index(t, entriesOf(1, 100, whole)).TakeFilter(), index(t, entriesOf(2, 100_000, whole)).TakeFilter()
+	assert.False(t, a.Fits(b))
 }
