@@ -20,7 +20,7 @@ type bucket struct {
 func (b *bucket) check(key, stored []byte) ([]byte, error) {
 	value, err := checked(key, stored)
 	if err != nil {
-		return nil, fmt.Errorf("%w: bucket %q, key %x: %w", onefold.ErrDamaged, b.name, shown(key), err)
+		return nil, fmt.Errorf("%w: bucket %q, %s: %w", onefold.ErrDamaged, b.name, shown(b.name, key), err)
 	}
 	return value, nil
 }

@@ -140,54 +140,6 @@ func TestFullFileRefusesAndKeepsWhatItHas(t *testing.T) {
 	commit(t, s, key("with room again"))
 }
 
-func TestWriteThatFailsAtItsEndStopsTheStore(t *testing.T) {
-	ctx := context.Background()
-	var fault switched
-	dir := t.TempDir()
-	s := open(t, dir, boltstore.WithHooks(boltstore.Options{}, boltstore.Hooks{AfterCommit: fault.hook}))
-	commit(t, s, key("before"), onefold.Effect{ID: "1", Kind: "message", Target: "a"})
-	f, err := s.Feed(ctx, time.Minute)
-	require.NoError(t, err)
-	claim, waiting := begin(t, s, key("a")), make(chan error, 1)
-	go func() {
-		_, err := s.Wait(ctx, key("before"))
-		waiting <- err
-	}()
-
-	sync := errors.New("sync: input/output error")
-	fault.set(sync)
-	batch := one(claim, entry(key("a")))
-	require.NoError(t, s.Commit(ctx, batch))
-	require.ErrorIs(t, batch[0].Err, onefold.ErrUnknown)
-	require.ErrorIs(t, batch[0].Err, sync)
-
-	require.ErrorIs(t, s.Commit(ctx, batch), onefold.ErrDamaged)
-	_, err = s.Begin(ctx, request(key("b")))
-	require.ErrorIs(t, err, onefold.ErrDamaged)
-	_, err = s.Lookup(ctx, key("a"))
-	require.ErrorIs(t, err, onefold.ErrDamaged)
-	_, err = s.Read(ctx, "t", "k")
-	require.ErrorIs(t, err, onefold.ErrDamaged)
-	_, err = f.Next(ctx, 1)
-	require.ErrorIs(t, err, onefold.ErrDamaged)
-	require.ErrorIs(t, <-waiting, onefold.ErrDamaged)
-	require.ErrorIs(t, s.Renew(ctx, claim, time.Minute), onefold.ErrUnavailable)
-	for _, err := range s.Scan(ctx, onefold.Query{What: onefold.WhatRecords}) {
-		require.ErrorIs(t, err, onefold.ErrDamaged)
-	}
-	st, err := s.Stats(ctx)
-	require.NoError(t, err)
-	require.ErrorIs(t, st.Err, sync)
-	require.FileExists(t, filepath.Join(dir, "CHECK"))
-	require.NoError(t, s.Close(ctx))
-
-	s = open(t, dir, nil)
-	assert.NoFileExists(t, filepath.Join(dir, "CHECK"), "the file has been checked")
-	assert.False(t, s.Info().Clean)
-	_, err = s.Lookup(ctx, key("before"))
-	assert.NoError(t, err)
-}
-
 func TestPanicWhileWritingStopsTheStoreAndNotTheProcess(t *testing.T) {
 	ctx := context.Background()
 	var on atomic.Bool

@@ -37,7 +37,7 @@ type FileReport struct {
 	Leaves   int
 	Further  int               // pages that continue a large one
 	Entries  map[string]uint64 // by bucket of the store
-	Problem  error             // what is wrong with it; nil: nothing
+	Problem  error             // what is wrong with it, mostly an ErrDamaged; nil: nothing
 }
 
 // Err joins what is wrong with the files, or is nil.
@@ -123,16 +123,26 @@ func (c *checking) file(name string, f *os.File) (found *survey, err error) {
 		return nil, err
 	}
 	one := FileReport{Name: name, Bytes: info.Size()}
-	found, one.Problem = surveyFile(f, info.Size())
-	if found != nil {
+	found, err = surveyFile(f, info.Size())
+	if err != nil {
+		one.Problem = asDamage(err)
+	} else {
 		one.PageSize, one.Pages = found.page, found.pages
 		one.Branches, one.Leaves, one.Further = found.used.branch, found.used.leaf, found.used.more
 		if found.torn {
-			one.Problem = errTorn
+			one.Problem = asDamage(errTorn)
 		}
 	}
 	c.report.Files = append(c.report.Files, one)
 	return found, c.ctx.Err()
+}
+
+// asDamage marks what is wrong with a file.
+func asDamage(err error) error {
+	if errors.Is(err, onefold.ErrDamaged) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", onefold.ErrDamaged, err)
 }
 
 // judgeMain looks at what the main file holds.
@@ -146,7 +156,7 @@ func (c *checking) judgeMain(found *content) (registry, error) {
 		return nil, newerFormat(c.report.Format)
 	}
 	if err := found.check(); err != nil {
-		return nil, err
+		return nil, asDamage(err)
 	}
 	h, err := readHead(get)
 	if err != nil {

@@ -39,7 +39,7 @@ func (j *journal) list() error {
 	for key, value := cursor.First(); key != nil; key, value = cursor.Next() {
 		first, err := parsePosition(key)
 		if err != nil || value != nil {
-			return fmt.Errorf("%w: bucket %q, key %x: not a piece of the journal", onefold.ErrDamaged, j.name, shown(key))
+			return fmt.Errorf("%w: bucket %q, %s: not a piece of the journal", onefold.ErrDamaged, j.name, shown(j.name, key))
 		}
 		j.pieces = append(j.pieces, openPiece{first: first})
 	}

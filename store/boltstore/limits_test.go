@@ -51,46 +51,6 @@ func hasBegun(s *Store, id string, attempt uint64) (onefold.Grant, error) {
 	})
 }
 
-func TestAtALimitOnlyFreshKeysAreRefused(t *testing.T) {
-	ctx := context.Background()
-	s := opened(t, t.TempDir(), &Options{MaxRecords: 2})
-	require.NoError(t, stored(t, s, entryOf("a", messageOf("m"))))
-	held, err := hasBegun(s, "held", 1)
-	require.NoError(t, err)
-	released, err := hasBegun(s, "released", 2)
-	require.NoError(t, err)
-	require.NoError(t, stored(t, s, entryOf("b")))
-
-	_, err = hasBegun(s, "fresh", 3)
-	require.ErrorIs(t, err, onefold.ErrFull)
-	require.ErrorContains(t, err, "MaxRecords")
-	require.ErrorIs(t, stored(t, s, entryOf("fresh")), onefold.ErrFull)
-	st, err := s.Stats(ctx)
-	require.NoError(t, err)
-	require.ErrorIs(t, st.Err, onefold.ErrFull)
-
-	g, err := hasBegun(s, "a", 4)
-	require.NoError(t, err)
-	assert.Equal(t, onefold.Done, g.Verdict)
-	g, err = hasBegun(s, "held", 5)
-	require.NoError(t, err)
-	assert.Equal(t, onefold.Busy, g.Verdict)
-	require.NoError(t, s.Renew(ctx, held.Claim, time.Minute))
-	require.NoError(t, s.Release(ctx, released.Claim, onefold.Failure{}))
-	c := &onefold.Commit{Claim: held.Claim, Entry: entryOf("held")}
-	require.NoError(t, s.Commit(ctx, []*onefold.Commit{c}))
-	require.NoError(t, c.Err)
-	own := &onefold.Commit{Entry: onefold.Entry{Writes: []onefold.Write{{Table: "t", Key: "k", Value: []byte("v")}}}}
-	require.NoError(t, s.Commit(ctx, []*onefold.Commit{own}))
-	require.NoError(t, own.Err)
-	require.NoError(t, settled(s, nextOf(t, feedOf(t, s)), onefold.Sent))
-	require.NoError(t, s.Erase(ctx, ofID("a")))
-	for _, err := range s.Scan(ctx, onefold.Query{What: onefold.WhatRecords}) {
-		require.NoError(t, err)
-	}
-	require.NoError(t, s.Close(ctx))
-}
-
 func TestRefusalEndsWhenTheNumbersFall(t *testing.T) {
 	clock := newHandClock()
 	for name, o := range map[string]Options{

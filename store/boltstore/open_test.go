@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -255,30 +254,6 @@ func TestOpenRefusesBadOptions(t *testing.T) {
 	assert.ErrorIs(t, err, onefold.ErrInvalid)
 }
 
-func TestDamageInAnyPageNeverEndsTheProcess(t *testing.T) {
-	original, err := os.ReadFile(main(made(t)))
-	require.NoError(t, err)
-	base := made(t)
-	garbage := bytes.Repeat([]byte{0xFF, 0x5A, 0x00, 0x81}, 1<<10)
-	for at := 0; at < len(original); at += len(garbage) {
-		dir := t.TempDir()
-		mark, err := os.ReadFile(filepath.Join(base, "STORE"))
-		require.NoError(t, err)
-		write(t, filepath.Join(dir, "STORE"), string(mark))
-		b, err := os.ReadFile(main(base))
-		require.NoError(t, err)
-		copy(b[at:], garbage)
-		write(t, main(dir), string(b))
-		s, err := boltstore.Open(dir, &boltstore.Options{MmapBytes: 32 << 10})
-		if err != nil {
-			assert.ErrorIs(t, err, onefold.ErrDamaged, "page at %d", at)
-			continue
-		}
-		// The page was free, or one of the two meta pages.
-		require.NoError(t, s.Close(context.Background()))
-	}
-}
-
 func TestCreationThatWasCutShortIsCompleted(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -337,17 +312,6 @@ func TestBucketsOfTheUserMayStandBesideTheStore(t *testing.T) {
 	assert.NoError(t, err)
 }
 
-func TestSecondOpenInOneProcessIsRefused(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, nil)
-	_, err := boltstore.Open(dir, &boltstore.Options{LockWait: -1})
-	require.ErrorIs(t, err, onefold.ErrInUse)
-	assert.ErrorContains(t, err, dir)
-	assert.ErrorContains(t, err, "LockWait")
-	commit(t, s, key("a"))
-	require.NoError(t, s.Close(context.Background()))
-}
-
 func TestOpenWaitsForTheFormerProcessToClose(t *testing.T) {
 	dir := t.TempDir()
 	first := open(t, dir, nil)
@@ -366,18 +330,3 @@ func TestOpenWaitsForTheFormerProcessToClose(t *testing.T) {
 
 // childDir is set in the environment of a child process that shall open a store.
 const childDir = "ONEFOLD_TEST_CHILD_DIR"
-
-func TestOpenInAnotherProcessIsRefused(t *testing.T) {
-	if dir := os.Getenv(childDir); dir != "" {
-		_, err := boltstore.Open(dir, &boltstore.Options{LockWait: -1})
-		require.ErrorIs(t, err, onefold.ErrInUse)
-		return
-	}
-	dir := t.TempDir()
-	open(t, dir, nil)
-	child := exec.Command(os.Args[0], "-test.run", "^TestOpenInAnotherProcessIsRefused$", "-test.v")
-	child.Env = append(os.Environ(), childDir+"="+dir)
-	out, err := child.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	assert.Contains(t, string(out), "--- PASS")
-}

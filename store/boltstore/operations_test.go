@@ -5,12 +5,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -18,61 +16,6 @@ import (
 	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/store/boltstore"
 )
-
-func TestABackupTakenWhileWritingIsAStoreOfThatMoment(t *testing.T) {
-	ctx := context.Background()
-	s := newSealer(t)
-	s.fill(350, onefold.Effect{ID: "1", Kind: onefold.KindMessage, Target: "x"})
-	stop, stopped := make(chan struct{}), make(chan int)
-	go func() {
-		n := 0
-		for {
-			select {
-			case <-stop:
-				stopped <- n
-				return
-			default:
-			}
-			batch := one(nil, entry(key(fmt.Sprint("while", n))))
-			if assert.NoError(t, s.Commit(ctx, batch)) && assert.NoError(t, batch[0].Err) {
-				n++
-			}
-			s.KeepUp()
-		}
-	}()
-	var copies [][]byte
-	for range 10 {
-		var b bytes.Buffer
-		require.NoError(t, s.Backup(ctx, &b))
-		copies = append(copies, b.Bytes())
-	}
-	close(stop)
-	total := <-stopped
-	previous := 0
-	for _, b := range copies {
-		dir := filepath.Join(t.TempDir(), "restored")
-		require.NoError(t, boltstore.Restore(ctx, bytes.NewReader(b), dir))
-		report, err := boltstore.Check(ctx, dir)
-		require.NoError(t, err)
-		require.NoError(t, report.Err())
-		copied := &sealer{t: t, dir: dir, clock: s.clock, o: s.o}
-		copied.open()
-		copied.holds(0, 350)
-		assert.Equal(t, s.Info().ID, copied.Info().ID)
-		assert.Greater(t, copied.Info().Epoch, s.Info().Epoch+1000, "tokens stay above those that were given out")
-		assert.False(t, copied.Info().Clean)
-		n := len(copied.scanned(onefold.WhatRecords)) - 350
-		assert.GreaterOrEqual(t, n, previous)
-		assert.LessOrEqual(t, n, total)
-		previous = n
-		st, err := copied.Stats(ctx)
-		require.NoError(t, err)
-		assert.EqualValues(t, 350, st.Waiting)
-	}
-	left, err := filepath.Glob(filepath.Join(s.dir, "backup-*"))
-	require.NoError(t, err)
-	assert.Empty(t, left)
-}
 
 func TestABackupIsUnpackedByTarToo(t *testing.T) {
 	s := newSealer(t)
@@ -183,71 +126,4 @@ func TestCheckNamesTheFileThatIsDamaged(t *testing.T) {
 	}
 	_, err = boltstore.Check(ctx, t.TempDir())
 	require.ErrorIs(t, err, onefold.ErrNotStore)
-}
-
-func TestCompactMakesTheMainFileSmallAndKeepsAllElse(t *testing.T) {
-	ctx := context.Background()
-	s := newSealer(t)
-	s.fill(450, onefold.Effect{ID: "1", Kind: onefold.KindMessage, Target: "x", Payload: make([]byte, 1000)})
-	f, err := s.Feed(ctx, time.Hour)
-	require.NoError(t, err)
-	rows, err := f.Next(ctx, 400)
-	require.NoError(t, err)
-	var all []onefold.Settlement
-	for _, r := range rows {
-		all = append(all, onefold.Settlement{Row: r, State: onefold.Sent})
-	}
-	require.NoError(t, s.Settle(ctx, all))
-	_, _, err = boltstore.Compact(ctx, s.dir)
-	require.ErrorIs(t, err, onefold.ErrInUse)
-	require.NoError(t, s.Close(ctx))
-	before, after, err := boltstore.Compact(ctx, s.dir)
-	require.NoError(t, err)
-	assert.Less(t, after, before/2)
-	report, err := boltstore.Check(ctx, s.dir)
-	require.NoError(t, err)
-	require.NoError(t, report.Err())
-	s.open()
-	assert.True(t, s.Info().Clean)
-	s.holds(0, 450)
-	st, err := s.Stats(ctx)
-	require.NoError(t, err)
-	assert.EqualValues(t, 50, st.Waiting)
-}
-
-func TestAFailedCompactLeavesTheStoreInUse(t *testing.T) {
-	ctx := context.Background()
-	s := newSealer(t)
-	s.fill(250)
-	require.NoError(t, s.Close(ctx))
-	canceled, cancel := context.WithCancel(ctx)
-	cancel()
-	_, _, err := boltstore.Compact(canceled, s.dir)
-	require.ErrorIs(t, err, context.Canceled)
-	path := s.files(".seg")[0]
-	b, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.NoError(t, os.Remove(path))
-	_, _, err = boltstore.Compact(ctx, s.dir)
-	require.ErrorIs(t, err, onefold.ErrDamaged)
-	write(t, path, string(b))
-	write(t, filepath.Join(s.dir, "main.db.compacting"), "left by a crash")
-	s.open()
-	s.holds(0, 250)
-	assert.NoFileExists(t, filepath.Join(s.dir, "main.db.compacting"))
-}
-
-func TestAMainFileThatIsReplacedWhileOpenStopsTheStore(t *testing.T) {
-	s := newSealer(t)
-	s.fill(50)
-	path := filepath.Join(s.dir, "main.db")
-	require.NoError(t, os.Rename(path, path+".away"))
-	s.Sweep()
-	s.LookAfterFile()
-	_, err := s.Begin(context.Background(), request(key("x")))
-	require.ErrorIs(t, err, onefold.ErrDamaged)
-	require.NoError(t, s.Close(context.Background()))
-	require.NoError(t, os.Rename(path+".away", path))
-	s.open()
-	s.holds(0, 50)
 }

@@ -270,7 +270,7 @@ func (s *survey) walkBranch(b []byte, keys span, path [][]byte, depth int) error
 			}
 		}
 		if len(low) == 0 || !keys.has(low) || child.high != nil && bytes.Compare(low, child.high) >= 0 {
-			return fmt.Errorf("element %d: key %x is out of order", i, shown(low))
+			return fmt.Errorf("element %d is out of order", i)
 		}
 		page := native.Uint64(b[pageHeadLen+i*branchElementLen+8:])
 		if passLeaves {
@@ -312,7 +312,7 @@ func (s *survey) walkLeaf(b []byte, keys span, path [][]byte, depth int) error {
 		}
 		key, value := both[:keyLen:keyLen], both[keyLen:]
 		if keyLen == 0 || !keys.has(key) || i > 0 && bytes.Compare(last, key) >= 0 {
-			return fmt.Errorf("element %d: key %x is out of order", i, shown(key))
+			return fmt.Errorf("element %d is out of order", i)
 		}
 		last = key
 		switch flags {
@@ -321,7 +321,7 @@ func (s *survey) walkLeaf(b []byte, keys span, path [][]byte, depth int) error {
 			s.found.note(path, key, value)
 		case bucketFlag:
 			if err := s.walkBucket(key, value, path, depth); err != nil {
-				return fmt.Errorf("bucket %x: %w", shown(key), err)
+				return fmt.Errorf("%s: %w", shownBucket(path, key), err)
 			}
 		default:
 			return fmt.Errorf("element %d has flags %#x", i, flags)
@@ -363,6 +363,3 @@ func cut(page []byte, elements, at int, offset, length uint64) ([]byte, error) {
 	}
 	return page[start : start+length : start+length], nil
 }
-
-// shown is as much of a key as an error shows.
-func shown(key []byte) []byte { return key[:min(len(key), 32)] }

@@ -2,6 +2,7 @@ package boltstore
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 
 	"github.com/onefold-go/onefold"
@@ -56,7 +57,7 @@ func (c *content) look(name, key, value []byte) {
 	switch {
 	case bare, len(value) > 0 && value[0] == valueV1:
 		if c.old == nil {
-			c.old = fmt.Errorf("bucket %q, key %x: a value of version 1 in a store that never had one", name, shown(key))
+			c.old = fmt.Errorf("bucket %q, %s: a value of version 1 in a store that never had one", name, shown(name, key))
 		}
 		return
 	case len(value) == 0 || value[0] != valueV2:
@@ -65,7 +66,7 @@ func (c *content) look(name, key, value []byte) {
 		_, err = checked(key, value)
 	}
 	if err != nil && c.wrong == nil {
-		c.wrong = fmt.Errorf("bucket %q, key %x: %w", name, shown(key), err)
+		c.wrong = fmt.Errorf("bucket %q, %s: %w", name, shown(name, key), err)
 	}
 }
 
@@ -94,4 +95,28 @@ func (c *content) check() error {
 		}
 	}
 	return nil
+}
+
+// shown says which entry of one of our buckets an error is about, without anything that users have stored: a position
+// as it is, and of other keys only what tells them apart.
+func shown(name, key []byte) string {
+	for _, by := range [][]byte{segName, rowsName, parkedName, attentionName, erasedName} {
+		if bytes.Equal(name, by) && len(key) == 8 {
+			return fmt.Sprintf("key %x", key)
+		}
+	}
+	sum := sha256.Sum256(key)
+	return fmt.Sprintf("key of %d bytes with SHA-256 %x...", len(key), sum[:8])
+}
+
+// shownBucket says which bucket an error is about. Those that stand at the top are shown by name, and ours; what else is in
+// the buckets of users is theirs.
+func shownBucket(path [][]byte, name []byte) string {
+	switch {
+	case len(path) == 0, len(path) == 1 && bytes.Equal(path[0], rootName):
+		return fmt.Sprintf("bucket %q", name[:min(len(name), 32)])
+	case bytes.Equal(path[0], rootName):
+		return "the bucket under " + shown(path[1], name)
+	}
+	return "the bucket under " + shown(nil, name)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -175,35 +174,6 @@ func setFreelist(x *image, page uint64) {
 		_, _ = sum.Write(meta[:metaLen-8])
 		native.PutUint64(meta[metaLen-8:], sum.Sum64())
 	}
-}
-
-func TestAnySingleBitMayFlipInPagesWithoutEndingTheProcess(t *testing.T) {
-	const seed = 20300101
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 1))
-	x := newImage(t)
-	pages := len(x.b) / x.page
-	damaged, fine := 0, 0
-	for range 400 {
-		page := uint64(random.IntN(pages))
-		n := pageHeadLen // of the header, or of the elements as well
-		if random.IntN(2) == 0 {
-			n += int(native.Uint16(x.at(page)[10:])) * leafElementLen
-		}
-		at := random.IntN(min(n, x.page))
-		bit := byte(1) << random.IntN(8)
-		x.at(page)[at] ^= bit
-		if err := x.open(t); err != nil {
-			damaged++
-			require.ErrorIs(t, err, onefold.ErrDamaged, "page %d, byte %d, bit %#x", page, at, bit)
-		} else {
-			fine++ // a free page, an older meta page, the sequence of a bucket
-		}
-		x.at(page)[at] ^= bit
-	}
-	assert.Positive(t, damaged)
-	assert.Positive(t, fine)
-	require.NoError(t, x.open(t), "all bits are back")
 }
 
 func TestFileOfBboltWithAListOfFreePagesIsSurveyed(t *testing.T) {

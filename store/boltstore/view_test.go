@@ -68,27 +68,36 @@ func TestViewWaitingForASyncThatFailsGetsNothing(t *testing.T) {
 	assert.True(t, errors.Is(err, onefold.ErrDamaged) || errors.Is(err, onefold.ErrUnavailable), "%v", err)
 }
 
-func TestViewLetsCommitsAndReadsGoOn(t *testing.T) {
-	ctx := context.Background()
-	s := open(t, t.TempDir(), nil)
-	inside, leave := make(chan struct{}), make(chan struct{})
-	ended := make(chan error, 1)
+// viewed holds a View open until leave is called.
+func viewed(t *testing.T, s *boltstore.Store) (leave func()) {
+	t.Helper()
+	inside, left, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- s.View(ctx, func(*bolt.Tx) error {
+		ended <- s.View(context.Background(), func(*bolt.Tx) error {
 			close(inside)
-			<-leave
+			<-left
 			return nil
 		})
 	}()
 	<-inside
+	return func() {
+		t.Helper()
+		close(left)
+		require.NoError(t, <-ended)
+	}
+}
+
+func TestViewLetsCommitsAndReadsGoOn(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, t.TempDir(), nil)
+	leave := viewed(t, s)
 	commit(t, s, key("a"))
 	_, err := s.Lookup(ctx, key("a"))
 	require.NoError(t, err)
 	short, cancel := context.WithTimeout(ctx, time.Millisecond)
 	defer cancel()
 	require.ErrorIs(t, s.Close(short), context.DeadlineExceeded, "Close waits for it, and no longer than it may")
-	close(leave)
-	require.NoError(t, <-ended)
+	leave()
 	require.NoError(t, s.Close(ctx))
 	require.ErrorIs(t, s.View(ctx, func(*bolt.Tx) error { return nil }), onefold.ErrClosed)
 }

@@ -36,7 +36,7 @@ func TestKilledAtAnyCallTheStoreKeepsWhatWasAcked(t *testing.T) {
 	assert.Positive(t, met, "no worker was killed")
 }
 
-func TestSyncThatFailsIsNeverFollowedByAWrongAnswer(t *testing.T) {
+func TestScenario_B13_ASyncThatFailsIsNeverFollowedByAWrongAnswer(t *testing.T) {
 	t.Parallel()
 	seed, i := seedOf(t), newInspector(t)
 	dry := strace(t, small(t.TempDir(), seed), someBytes)

@@ -17,7 +17,7 @@ func large(dir string, seed uint64) plan {
 	return p
 }
 
-func TestFullDiskIsRefusedByNameAndTheWorkGoesOnWithoutARestart(t *testing.T) {
+func TestScenario_B14_AFullDiskIsRefusedByNameAndTheWorkGoesOnWithoutARestart(t *testing.T) {
 	t.Parallel()
 	seed, i := seedOf(t), newInspector(t)
 	dry := strace(t, large(t.TempDir(), seed), someBytes)

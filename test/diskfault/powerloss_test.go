@@ -137,7 +137,7 @@ func rootOf(p plan) string { return filepath.Dir(p.Dir) }
 
 func never() bool { return false }
 
-func TestPowerLostAtAnyMomentTakesNothingThatWasAcked(t *testing.T) {
+func TestScenario_B01_PowerLostAtAnyMomentTakesNothingThatWasAcked(t *testing.T) {
 	t.Parallel()
 	seed := seedOf(t)
 	for _, lanes := range []int{1, 4} {
