@@ -101,13 +101,23 @@ func (o *flipOp) publish(g *group) {
 	s.marks.forget(o.unmark)
 }
 
-// dropOp drops the first leftover piece of the journal.
+// dropOp drops the first leftover piece of the journal, or a part of it.
 type dropOp struct {
 	answer
 	piece piece
+	gone  bool
 }
 
-func (o *dropOp) weight() load         { return load{puts: 2} }
-func (o *dropOp) prepare(*group)       {}
-func (o *dropOp) publish(g *group)     { g.store.pieces.dropped() }
-func (o *dropOp) apply(g *group) error { return g.b.journal.drop(o.piece.first) }
+func (o *dropOp) weight() load   { return load{puts: 2} }
+func (o *dropOp) prepare(*group) {}
+
+func (o *dropOp) apply(g *group) (err error) {
+	o.gone, err = g.b.journal.drop(o.piece.first, max(pieceRecords, g.store.options.hooks.pieceRecords))
+	return err
+}
+
+func (o *dropOp) publish(g *group) {
+	if o.gone {
+		g.store.pieces.dropped()
+	}
+}

@@ -133,20 +133,35 @@ func (j *journal) cut(first uint64) error {
 	return nil
 }
 
-// drop removes a piece with its records.
-func (j *journal) drop(first uint64) error {
+// drop removes a piece with its records, or, if it has more than limit, so many of them. It reports whether the
+// piece is gone. One of a store of format 1 has all its records.
+func (j *journal) drop(first uint64, limit int) (gone bool, err error) {
 	b, err := j.piece(first)
-	if err != nil || b == nil {
-		return err
+	if err != nil {
+		return false, err
 	}
 	i := slices.IndexFunc(j.pieces, func(p openPiece) bool { return p.first == first })
-	if i < 0 {
-		return nil
+	if b == nil || i < 0 {
+		return true, nil
 	}
+	var keys [][]byte
 	cursor := b.cursor()
-	for key, _ := cursor.First(); key != nil; key, _ = cursor.Next() {
-		*j.entries--
+	key, _ := cursor.First()
+	for ; key != nil && len(keys) < limit; key, _ = cursor.Next() {
+		keys = append(keys, key)
 	}
-	j.pieces = slices.Delete(slices.Clone(j.pieces), i, i+1)
-	return j.raw.DeleteBucket(position(first))
+	if key == nil {
+		*j.entries -= uint64(len(keys))
+		j.pieces = slices.Delete(slices.Clone(j.pieces), i, i+1)
+		return true, j.raw.DeleteBucket(position(first))
+	}
+	for i, key := range keys {
+		keys[i] = slices.Clone(key) // deletions move what is in the file's pages
+	}
+	for _, key := range keys {
+		if err := b.remove(key); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
 }

@@ -74,7 +74,7 @@ func newStore(dir string, o Options) *Store {
 // open does the steps of Open up to a store that only lacks its writer.
 func (s *Store) open() error {
 	deadline := time.Now().Add(max(s.options.LockWait, 0))
-	if err := prepareDir(s.dir); err != nil {
+	if err := prepareDir(s.dir, s.restoring); err != nil {
 		return err
 	}
 	db, err := s.openFile(deadline)
@@ -221,7 +221,11 @@ func (s *Store) start(mark storeMark) error {
 // countEpoch makes the new epoch durable before a token with it is given out. The same transaction raises the
 // format of a store that an older version has written.
 func (s *Store) countEpoch() error {
-	if s.head.epoch += s.options.hooks.epochs; s.head.epoch >= maxEpoch {
+	s.head.epoch++
+	if s.restoring {
+		s.head.epoch += restoredEpochs
+	}
+	if s.head.epoch >= maxEpoch {
 		return fmt.Errorf("%w: epoch %d does not fit into tokens; begin a new store", onefold.ErrFull, s.head.epoch)
 	}
 	s.head.clean, s.info.Epoch = false, s.head.epoch

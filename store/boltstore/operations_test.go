@@ -63,7 +63,7 @@ func TestRestoreRefusesWhatIsNoBackup(t *testing.T) {
 	}{
 		{"cut off", b.Bytes()[:b.Len()/2], io.ErrUnexpectedEOF},
 		{"empty", nil, onefold.ErrNotStore},
-		{"text", []byte("hello"), onefold.ErrNotStore},
+		{"text", bytes.Repeat([]byte("hello "), 200), onefold.ErrNotStore},
 		{"climbing out", foreign("sealed/../../x.seg"), onefold.ErrNotStore},
 		{"another file", foreign("etc/passwd"), onefold.ErrNotStore},
 		{"damaged", flipped, onefold.ErrDamaged},

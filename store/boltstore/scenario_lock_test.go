@@ -34,7 +34,9 @@ func TestScenario_B10_ASecondOpenInOneProcessIsRefusedByWhateverPath(t *testing.
 		for _, wait := range []time.Duration{-1, time.Millisecond} {
 			_, err := boltstore.Open(path, &boltstore.Options{LockWait: wait})
 			require.ErrorIs(t, err, onefold.ErrInUse)
-			assert.ErrorContains(t, err, path)
+			absolute, absErr := filepath.Abs(path)
+			require.NoError(t, absErr)
+			assert.ErrorContains(t, err, absolute)
 			assert.ErrorContains(t, err, "LockWait")
 		}
 	}

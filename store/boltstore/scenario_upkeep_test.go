@@ -67,9 +67,11 @@ func TestScenario_B05_WorkThatFailsIsToldAndStopsNoOtherWork(t *testing.T) {
 	s.clock.Advance(time.Minute)
 	for range 3 {
 		s.KeepUp()
+		s.clock.Advance(time.Minute)
 	}
 	failed := seen.of("rewrite")
-	require.GreaterOrEqual(t, len(failed), 3, "it is tried again in each round")
+	require.GreaterOrEqual(t, len(failed), 3, "it is tried again, after a while")
+	require.ErrorIs(t, s.Storage().Problem, onefold.ErrDamaged)
 	for _, e := range failed {
 		require.ErrorIs(t, e.Err, onefold.ErrDamaged)
 	}
@@ -85,7 +87,9 @@ func TestScenario_B05_WorkThatFailsIsToldAndStopsNoOtherWork(t *testing.T) {
 		}
 	}
 	overwrite(t, path, int64(at), []byte("r"))
+	s.clock.Advance(time.Minute)
 	s.KeepUp()
+	assert.NoError(t, s.Storage().Problem)
 	assert.Zero(t, s.Storage().Erased, "done as soon as it can be")
 	s.holds(0, 90)
 	s.holds(91, 650)

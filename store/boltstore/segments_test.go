@@ -64,6 +64,8 @@ func (s *sealer) fill(n int, effects ...onefold.Effect) {
 		for _, c := range batch {
 			require.NoError(s.t, c.Err)
 		}
+		// The writer freezes what is full between two groups.
+		require.Eventually(s.t, func() bool { return s.Storage().Active < 100 }, time.Minute, time.Millisecond)
 		s.KeepUp()
 	}
 }

@@ -48,6 +48,7 @@ type Store struct {
 	changes   changes
 	mapping   mapping // of the writer
 	room      room    // of the writer
+	restoring bool    // of Open: it is Restore that opens
 	largest   int     // of Open: bytes of the largest value in the file
 	counts    tally   // of Open: the entries that the survey has counted
 

@@ -94,7 +94,7 @@ func (s *Store) works() []kindOfWork {
 func (s *Store) dropOne() (done work, some bool, err error) {
 	p, some := s.pieces.leftover()
 	if some {
-		err = s.do(&dropOp{newAnswer(), p})
+		err = s.do(&dropOp{answer: newAnswer(), piece: p})
 	}
 	return work{records: p.records}, some, err
 }

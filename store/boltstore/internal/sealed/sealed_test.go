@@ -3,6 +3,7 @@ package sealed
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -375,4 +376,29 @@ func TestIndexesOfAboutOneSizeHaveFiltersOfOneShape(t *testing.T) {
 	}
 	a, b := index(t, entriesOf(1, 100, whole)).TakeFilter(), index(t, entriesOf(2, 100_000, whole)).TakeFilter()
 	assert.False(t, a.Fits(b))
+}
+
+func TestIndexesOfUnequalSizeAreMergedInSmallSteps(t *testing.T) {
+	from := []*Index{index(t, entriesOf(1, 20_000, whole)), index(t, entriesOf(2, 3, whole))}
+	path := filepath.Join(t.TempDir(), "m.idx")
+	w, err := CreateIndex(path, Head{First: 1, End: 1 << 40, Records: 20_003})
+	require.NoError(t, err)
+	steps := 0
+	require.NoError(t, Merge(w, from, func(uint64) bool { return true }, func() error { steps++; return nil }))
+	_, _, err = w.Finish()
+	require.NoError(t, err)
+	assert.Greater(t, steps, 30)
+	x := openedIndex(t, path)
+	for _, e := range append(entriesOf(1, 20_000, whole), entriesOf(2, 3, whole)...) {
+		got, err := x.Find(nil, e.Hash)
+		require.NoError(t, err)
+		require.Equal(t, []uint64{e.Position}, got)
+	}
+}
+
+func TestWhatAVisitorSaysIsNoDamageOfTheFile(t *testing.T) {
+	r := segment(t, 1, 100, recordOf)
+	full := errors.New("no space")
+	_, err := r.From(1, func(uint64, []byte) error { return full })
+	require.Same(t, full, err)
 }
