@@ -24,7 +24,7 @@ and opening are measured in child processes; memory is what a store with as many
 sealed does not need (RssAnon, after garbage was given back). Disk is allocated blocks of all files.
 Look-ups are calls of Begin one by one, at random over all records. The latency of commits is measured on
 another store at half of its highest rate, in rounds with and without background work; in the former the
-store's clock is moved on by an hour for each segment, so that a segment expires for each that is sealed. A
+store's clock is moved on with the records, so that a segment expires for each that is sealed. A
 commit counts from the moment at which it was due.`
 
 // storeLimits are the bars of the store, and how much is measured for them. A bar of 0 is reported only.
@@ -47,7 +47,7 @@ type storeLimits struct {
 func fullStore() storeLimits {
 	return storeLimits{
 		growth: 0.7, steady: 0.95, memory: 1.5, disk: 130, open: 0.5, latency: 2, lookup: 20,
-		legs: 4, rounds: 7, lookups: 1_000_000, busyRounds: 3, busySegments: 4, busyTime: 11 * time.Second,
+		legs: 4, rounds: 7, lookups: 1_000_000, busyRounds: 3, busySegments: 10, busyTime: 11 * time.Second,
 	}
 }
 

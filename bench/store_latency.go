@@ -24,7 +24,7 @@ const (
 	pacedShare   = 0.5 // of the highest rate
 	leastKept    = 0.8 // of that; with less, calls would only show how long the queue before them was
 	highestTries = 3
-	liveSegments = 10 // how many segments' worth of records live at once
+	liveSegments = 20 // how many segments' worth of records live at once
 	segmentLife  = time.Hour
 )
 
@@ -42,8 +42,9 @@ func (c *movedClock) clock() onefold.Clock {
 // latency compares how long commits take with and without background work.
 func (r *storeRun) latency(ctx context.Context) (err error) {
 	var c movedClock
+	var w works
 	dir := filepath.Join(r.work, "moved")
-	s, err := boltstore.Open(dir, &boltstore.Options{SegmentRecords: r.segment, Clock: c.clock()})
+	s, err := boltstore.Open(dir, &boltstore.Options{SegmentRecords: r.segment, Clock: c.clock(), Observer: w.observer()})
 	if err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func (r *storeRun) latency(ctx context.Context) (err error) {
 		}
 	}
 	quiet, busy := newHistogram(), newHistogram()
-	var seen works
+	var seen counts
 	var kept []float64
 	top, err := r.highest(ctx, l)
 	if err != nil {
@@ -72,7 +73,7 @@ func (r *storeRun) latency(ctx context.Context) (err error) {
 		if round == r.limits.busyRounds {
 			break
 		}
-		if err := r.busyRound(ctx, &p, &c, busy, &seen); err != nil {
+		if err := r.busyRound(ctx, &p, &c, busy, &w, &seen); err != nil {
 			return err
 		}
 	}
@@ -130,24 +131,14 @@ func (r *storeRun) quietRound(ctx context.Context, p *paced, into *hdrhistogram.
 }
 
 // busyRound commits several segments' worth of records and moves the clock on with each.
-func (r *storeRun) busyRound(ctx context.Context, p *paced, c *movedClock, into *hdrhistogram.Histogram, seen *works) error {
+func (r *storeRun) busyRound(ctx context.Context, p *paced, c *movedClock, into *hdrhistogram.Histogram, w *works, seen *counts) error {
 	batches := max(r.limits.busySegments*r.segment/pacedBatch, int(r.limits.busyTime/p.every))
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var watch sync.WaitGroup
-	watch.Go(func() { seen.watch(ctx, p.load.store) })
-	var committed atomic.Int64
-	_, err := p.run(ctx, batches, into, func() {
-		segment := int64(r.segment)
-		if now := committed.Add(pacedBatch); now/segment > (now-pacedBatch)/segment {
-			c.ahead.Add(int64(segmentLife))
-		}
-	})
-	cancel()
-	watch.Wait()
-	if err != nil {
+	step := int64(segmentLife) * pacedBatch / int64(r.segment)
+	before := w.now()
+	if _, err := p.run(ctx, batches, into, func() { c.ahead.Add(step) }); err != nil {
 		return fmt.Errorf("round with background work: %w", err)
 	}
+	seen.add(before, w.now())
 	return nil
 }
 
@@ -210,44 +201,32 @@ func (p *paced) await(start time.Time, n int64) time.Time {
 	return due
 }
 
-// works counts what a store does in the background.
-type works struct{ sealed, merged, expired int }
+// works counts what a store does in the background, as its observer is told.
+type works struct{ sealed, merged, expired atomic.Int64 }
 
-// watch counts until ctx ends.
-func (w *works) watch(ctx context.Context, s *boltstore.Store) {
-	ticker := time.NewTicker(lookEvery)
-	defer ticker.Stop()
-	before := s.Storage()
-	for {
-		select {
-		case <-ctx.Done():
+func (w *works) observer() *onefold.Observer {
+	return &onefold.Observer{Upkeep: func(e onefold.UpkeepEvent) {
+		if e.Err != nil {
 			return
-		case <-ticker.C:
 		}
-		now := s.Storage()
-		w.add(before, now)
-		before = now
-	}
+		switch e.Work {
+		case "seal":
+			w.sealed.Add(1)
+		case "merge":
+			w.merged.Add(1)
+		case "expire":
+			w.expired.Add(1)
+		}
+	}}
 }
 
-// add counts the difference of two looks. What began and ended between them is not seen.
-func (w *works) add(before, now boltstore.Storage) {
-	if d := now.Segments - before.Segments; d > 0 {
-		w.sealed += d
-	} else {
-		w.expired -= d
-	}
-	if above(now.Tiers) > above(before.Tiers) {
-		w.merged++
-	}
-}
+// counts are what was done from one moment to another.
+type counts struct{ sealed, merged, expired int64 }
 
-// above is the number of indexes that a merge has made.
-func above(tiers []int) (n int) {
-	for i, indexes := range tiers {
-		if i > 0 {
-			n += indexes
-		}
-	}
-	return n
+func (w *works) now() counts { return counts{w.sealed.Load(), w.merged.Load(), w.expired.Load()} }
+
+func (c *counts) add(from, to counts) {
+	c.sealed += to.sealed - from.sealed
+	c.merged += to.merged - from.merged
+	c.expired += to.expired - from.expired
 }

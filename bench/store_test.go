@@ -1,11 +1,13 @@
 package main
 
 import (
+	"io"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/store/boltstore"
 )
 
@@ -48,16 +50,18 @@ func TestAStoreIsCalmOnceNothingHasMovedForLongEnough(t *testing.T) {
 	}
 }
 
-func TestBackgroundWorkIsCountedFromTheDifferenceOfTwoLooks(t *testing.T) {
+func TestBackgroundWorkIsCountedBetweenTwoMoments(t *testing.T) {
 	var w works
-	look := func(segments int, tiers ...int) boltstore.Storage {
-		return boltstore.Storage{Segments: segments, Tiers: tiers}
+	tell := w.observer().Upkeep
+	tell(onefold.UpkeepEvent{Work: "seal"})
+	before := w.now()
+	for _, work := range []string{"seal", "drop", "merge", "expire", "seal"} {
+		tell(onefold.UpkeepEvent{Work: work})
 	}
-	looks := []boltstore.Storage{look(7, 7), look(8, 8), look(8, 0, 1), look(10, 2, 1), look(7, 2, 1), look(7, 2, 0)}
-	for i := range looks[1:] {
-		w.add(looks[i], looks[i+1])
-	}
-	assert.Equal(t, works{sealed: 3, merged: 1, expired: 3}, w)
+	tell(onefold.UpkeepEvent{Work: "seal", Err: io.ErrUnexpectedEOF})
+	var c counts
+	c.add(before, w.now())
+	assert.Equal(t, counts{sealed: 2, merged: 1, expired: 1}, c)
 }
 
 func TestAMeterKeepsTheRateOfEachWindowAndSaysEachStep(t *testing.T) {

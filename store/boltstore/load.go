@@ -75,7 +75,7 @@ func (s *Store) loadJournal(b *buckets) error {
 		}
 		one := piece{first: opened.first}
 		err = bucket.each(func(key, stored []byte) error {
-			expires, err := s.loadRecord(b, key, stored)
+			expires, err := s.loadRecord(key, stored)
 			if err != nil {
 				return unreadable(err, "record %x", key)
 			}
@@ -122,7 +122,7 @@ func checkPiece(b *bucket, first, end uint64) error {
 
 // loadRecord enters a record into the index. A key may have several: the newest counts, and the others had
 // expired when it was written.
-func (s *Store) loadRecord(b *buckets, key, stored []byte) (expires time.Duration, err error) {
+func (s *Store) loadRecord(key, stored []byte) (expires time.Duration, err error) {
 	at, err := parsePosition(key)
 	if err != nil {
 		return 0, err

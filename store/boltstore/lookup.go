@@ -28,8 +28,9 @@ func (s *Store) lookup(k onefold.Key) (*onefold.Record, uint64, error) {
 func (s *Store) outcome(hash uint64, canon []byte) (f found, err error) {
 	st := s.stripe(hash)
 	var out *outside
-	for ok := false; ; {
+	for {
 		st.mu.Lock()
+		var ok bool
 		f, ok, err = s.find(st, hash, canon, out)
 		st.mu.Unlock()
 		if ok || err != nil {
