@@ -5,43 +5,72 @@ import (
 	"time"
 )
 
-// workSlice is how long the upkeep works before it rests.
+// workSlice is how long the upkeep works before it may rest.
 const workSlice = 500 * time.Microsecond
 
-// rest decides how long the upkeep rests after it has worked for so long while commits were written. It takes a
-// third of a processor, which is what it needs at half of the highest rate of commits; with segments
-// waiting to be sealed it takes more, so that they do not become many. If the writer is hardly ever idle, commits
-// wait for it anyway and what is put off only slows them later: the upkeep does not rest at all.
-func rest(worked time.Duration, frozen int, idle float64) time.Duration {
+// rest decides how long the upkeep rests after it has worked for so long while commits were written. need is the
+// share of a processor that its work takes at the present rate of commits: the work is spread over nearly all
+// of the time, so that commits are hindered little and always instead of much and at times. With segments waiting
+// to be sealed it takes more, so that they do not become many.
+func rest(worked time.Duration, frozen int, need float64) time.Duration {
+	const spread, least = 0.9, 0.1
+	share := max(need/spread, least)
 	switch {
-	case frozen > 2 || idle < leastIdle:
+	case frozen > 2:
 		return 0
 	case frozen == 2:
-		return worked / 2
+		share *= 2
 	}
-	return 2 * worked
+	if share >= 1 {
+		return 0
+	}
+	return time.Duration(float64(worked) * (1/share - 1))
 }
 
-// leastIdle is the share of its time for which a writer waits that is not used up.
-const leastIdle = 0.15
-
-// pace belongs to whoever holds the lock of the upkeep.
+// pace is what the upkeep knows of its own work and of commits. It belongs to whoever has its turn.
 type pace struct {
-	began time.Duration // monotonic; of the slice
-	idle  time.Duration // of the writer, until then
-	share float64       // of the time for which the writer waited, lately
+	began   time.Duration // monotonic; of the slice
+	records uint64        // committed until then
+
+	rate   float64       // of commits lately, records/s
+	worked time.Duration // since a segment was sealed
+	cost   float64       // of a record, in seconds of work, merging and all
 }
 
-// look takes note of a slice that ends now. One slice says little, so it counts for a fiftieth.
-func (p *pace) look(now, idle time.Duration) {
-	if took := now - p.began; took > 0 {
-		p.share += (min(float64(idle-p.idle)/float64(took), 1) - p.share) / 50
+// The cost of a record before it is known, and how much the latest slice, or segment, counts in what is known.
+const (
+	firstCost  = 1e-6
+	sliceShare = 0.02
+	sealShare  = 0.3
+)
+
+// look takes note of a slice that ends now: of worked, and of the time since it began, rest included.
+func (p *pace) look(now, worked time.Duration, records uint64) {
+	p.worked += worked
+	if took := now - p.began; took > 0 && took < time.Second {
+		p.rate += (float64(records-p.records)/took.Seconds() - p.rate) * sliceShare
 	}
-	p.began, p.idle = now, idle
+	p.began, p.records = now, records
 }
+
+// sealed takes note of a segment that is sealed.
+func (p *pace) sealed(records int) {
+	cost := p.worked.Seconds() / float64(max(records, 1))
+	if p.cost == 0 {
+		p.cost = firstCost
+	}
+	p.cost += (min(cost, 10*firstCost) - p.cost) * sealShare
+	p.worked = 0
+}
+
+// need is the share of a processor that the work takes.
+func (p *pace) need() float64 { return max(p.cost, firstCost) * p.rate }
 
 // busyFor is how long after a group the store counts as busy.
 const busyFor = 20 * time.Millisecond
+
+// longestRest bounds a rest after a step that took long, or after a clock that was moved.
+const longestRest = 20 * time.Millisecond
 
 // between is called by all work, every tenth of a millisecond or so. It ends the work when the store is closed or
 // has stopped, and else lets commits go first: each passes through several goroutines, and would wait in
@@ -59,8 +88,7 @@ func (s *Store) between() error {
 		return nil
 	}
 	if now-time.Duration(s.wrote.Load()) < busyFor {
-		frozen := s.pieces.state().frozen
-		if d := rest(worked, frozen, s.pace.share); d > 0 {
+		if d := rest(worked, s.pieces.state().frozen, s.pace.need()); d > 0 {
 			timer := time.NewTimer(min(d, longestRest))
 			defer timer.Stop()
 			select {
@@ -70,9 +98,6 @@ func (s *Store) between() error {
 			}
 		}
 	}
-	s.pace.look(s.clock.Mono(), time.Duration(s.idle.Load()))
+	s.pace.look(s.clock.Mono(), min(worked, longestRest), s.committed.Load())
 	return nil
 }
-
-// longestRest bounds a rest after a step that took long, or after a clock that was moved.
-const longestRest = 20 * time.Millisecond

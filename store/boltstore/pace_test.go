@@ -7,37 +7,38 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestTheUpkeepRestsWhileTheWriterHasTimeToSpare(t *testing.T) {
+func TestTheUpkeepSpreadsItsWorkOverTheTimeItHas(t *testing.T) {
 	const worked = time.Millisecond
 	for _, c := range []struct {
 		name   string
 		frozen int
-		idle   float64
+		need   float64
 		want   time.Duration
 	}{
-		{"half of the highest rate", 1, 0.5, 2 * worked},
-		{"merging, with nothing to seal", 0, 0.5, 2 * worked},
-		{"two segments wait", 2, 0.5, worked / 2},
-		{"it does not keep up", 3, 0.5, 0},
-		{"the writer is always busy", 1, 0.05, 0},
+		{"a third of a processor is needed", 1, 0.3, 2 * worked},
+		{"merging, with nothing to seal", 0, 0.3, 2 * worked},
+		{"two segments wait", 2, 0.3, worked / 2},
+		{"it does not keep up", 3, 0.3, 0},
+		{"all of a processor is needed", 1, 1.2, 0},
+		{"next to nothing is needed", 0, 0.001, 9 * worked},
 	} {
-		assert.Equal(t, c.want, rest(worked, c.frozen, c.idle), c.name)
+		assert.InDelta(t, c.want, rest(worked, c.frozen, c.need), float64(time.Microsecond), c.name)
 	}
 }
 
-func TestTheShareOfIdleTimeFollowsTheWriter(t *testing.T) {
+func TestThePaceKnowsWhatARecordCostsAndHowManyCome(t *testing.T) {
 	var p pace
-	now, idle := time.Duration(0), time.Duration(0)
-	for range 500 {
-		now, idle = now+time.Millisecond, idle+600*time.Microsecond
-		p.look(now, idle)
+	now, records := time.Duration(0), uint64(0)
+	for range 20 {
+		for range 500 {
+			now, records = now+time.Millisecond, records+200
+			p.look(now, 400*time.Microsecond, records)
+		}
+		p.sealed(100_000)
 	}
-	assert.InDelta(t, 0.6, p.share, 0.01)
-	for range 500 {
-		now += time.Millisecond
-		p.look(now, idle)
-	}
-	assert.InDelta(t, 0, p.share, 0.01)
-	p.look(now, idle+time.Hour)
-	assert.LessOrEqual(t, p.share, 1.0)
+	assert.InDelta(t, 200_000, p.rate, 1000)
+	assert.InDelta(t, 2e-6, p.cost, 1e-7)
+	assert.InDelta(t, 0.4, p.need(), 0.02)
+	p.look(now+time.Hour, 0, records)
+	assert.InDelta(t, 200_000, p.rate, 1000, "a clock that was moved says nothing of the rate")
 }

@@ -67,8 +67,8 @@ type Store struct {
 	upkeepTurn chan struct{} // of one; full while it does a piece of work
 	patience   patience
 	pace       pace
-	idle       atomic.Int64 // nanoseconds for which the writer has waited
-	wrote      atomic.Int64 // monotonic, in nanoseconds; when a group with entries was written last
+	committed  atomic.Uint64 // entries of groups that were written
+	wrote      atomic.Int64  // monotonic, in nanoseconds; when a group with entries was written last
 	closeMu    sync.Mutex
 	farewell   *farewell
 	closed     bool // the file is closed

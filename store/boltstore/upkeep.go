@@ -112,6 +112,7 @@ func (s *Store) sealOne() (done work, some bool, err error) {
 	r, some := s.pieces.oldestFrozen()
 	if some {
 		done, err = s.seal(r)
+		s.pace.sealed(done.records)
 	}
 	return done, some, err
 }

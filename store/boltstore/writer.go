@@ -61,7 +61,6 @@ func (s *Store) write() {
 			lagging = true
 			lag.Reset(s.options.FailureLag)
 		}
-		waits := s.clock.Mono()
 		select {
 		case <-s.queue.wake:
 		case <-lag.C:
@@ -71,7 +70,6 @@ func (s *Store) write() {
 		case <-room.C:
 			s.probe()
 		}
-		s.idle.Add(int64(s.clock.Mono() - waits))
 	}
 }
 
@@ -103,6 +101,7 @@ func (s *Store) writeGroup(ops []op, sum load) error {
 	}
 	if sum.entries > 0 {
 		s.wrote.Store(int64(s.clock.Mono()))
+		s.committed.Add(uint64(sum.entries))
 	}
 	if err == nil {
 		s.setHead(g.head)
