@@ -13,7 +13,7 @@ import (
 
 // pieceRecords is how many records a piece of the journal takes. It is so small that dropping one costs about
 // what writing a group costs, since that is done between groups.
-const pieceRecords = 16 << 10
+const pieceRecords = 8 << 10
 
 // journal is the bucket of the records that are not sealed yet, in pieces: buckets of their own, each named by
 // a position that none of its records is before. A record stands in the last piece that begins at or before

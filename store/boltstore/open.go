@@ -55,7 +55,7 @@ func Open(dir string, o *Options) (*Store, error) {
 
 func newStore(dir string, o Options) *Store {
 	s := &Store{
-		dir: dir, path: mainPath(dir), options: o, clock: o.Clock, hashMask: ^uint64(0),
+		dir: dir, path: mainPath(dir), started: time.Now(), options: o, clock: o.Clock, hashMask: ^uint64(0),
 		closing: make(chan struct{}), written: make(chan struct{}), kept: make(chan struct{}), upkeepDue: make(chan struct{}, 1), upkeepTurn: make(chan struct{}, 1),
 	}
 	s.queue.wake = make(chan struct{}, 1)

@@ -5,18 +5,19 @@ import (
 	"time"
 )
 
-// workSlice is how long the upkeep works before it may rest.
-const workSlice = 500 * time.Microsecond
+// workSlice is how long the upkeep works before it may rest. While it works one processor is taken: the scheduler does
+// not move to it what waits for another, so that a long slice makes commits wait however often it yields.
+const workSlice = 100 * time.Microsecond
 
 // rest decides how long the upkeep rests after it has worked for so long while commits were written. need is the
 // share of a processor that its work takes at the present rate of commits: the work is spread over nearly all
 // of the time, so that commits are hindered little and always instead of much and at times. With segments waiting
 // to be sealed it takes more, so that they do not become many.
 func rest(worked time.Duration, frozen int, need float64) time.Duration {
-	const spread, least = 0.9, 0.1
-	share := max(need/spread, least)
+	const spread, least = 0.9, 0.02
+	share := need / spread
 	switch {
-	case frozen > 2:
+	case frozen > 2 || need < least: // so few commits are hardly hindered
 		return 0
 	case frozen == 2:
 		share *= 2
@@ -29,7 +30,7 @@ func rest(worked time.Duration, frozen int, need float64) time.Duration {
 
 // pace is what the upkeep knows of its own work and of commits. It belongs to whoever has its turn.
 type pace struct {
-	began   time.Duration // monotonic; of the slice
+	began   time.Duration // of the slice
 	records uint64        // committed until then
 
 	rate   float64       // of commits lately, records/s
@@ -69,8 +70,12 @@ func (p *pace) need() float64 { return max(p.cost, firstCost) * p.rate }
 // busyFor is how long after a group the store counts as busy.
 const busyFor = 20 * time.Millisecond
 
-// longestRest bounds a rest after a step that took long, or after a clock that was moved.
+// longestRest bounds a rest after a step that took long.
 const longestRest = 20 * time.Millisecond
+
+// real is the time since the store was made in memory. The pace goes by it and not by Options.Clock: it shares out
+// processors, which know no other.
+func (s *Store) real() time.Duration { return time.Since(s.started) }
 
 // between is called by all work, every tenth of a millisecond or so. It ends the work when the store is closed or
 // has stopped, and else lets commits go first: each passes through several goroutines, and would wait in
@@ -82,7 +87,7 @@ func (s *Store) between() error {
 	default:
 	}
 	runtime.Gosched()
-	now := s.clock.Mono()
+	now := s.real()
 	worked := now - s.pace.began
 	if worked < workSlice {
 		return nil
@@ -98,6 +103,6 @@ func (s *Store) between() error {
 			}
 		}
 	}
-	s.pace.look(s.clock.Mono(), min(worked, longestRest), s.committed.Load())
+	s.pace.look(s.real(), min(worked, longestRest), s.committed.Load())
 	return nil
 }

@@ -20,7 +20,8 @@ func TestTheUpkeepSpreadsItsWorkOverTheTimeItHas(t *testing.T) {
 		{"two segments wait", 2, 0.3, worked / 2},
 		{"it does not keep up", 3, 0.3, 0},
 		{"all of a processor is needed", 1, 1.2, 0},
-		{"next to nothing is needed", 0, 0.001, 9 * worked},
+		{"a tenth is needed", 0, 0.09, 9 * worked},
+		{"next to nothing is needed", 0, 0.001, 0},
 	} {
 		assert.InDelta(t, c.want, rest(worked, c.frozen, c.need), float64(time.Microsecond), c.name)
 	}
@@ -40,5 +41,5 @@ func TestThePaceKnowsWhatARecordCostsAndHowManyCome(t *testing.T) {
 	assert.InDelta(t, 2e-6, p.cost, 1e-7)
 	assert.InDelta(t, 0.4, p.need(), 0.02)
 	p.look(now+time.Hour, 0, records)
-	assert.InDelta(t, 200_000, p.rate, 1000, "a clock that was moved says nothing of the rate")
+	assert.InDelta(t, 200_000, p.rate, 1000, "a long time without work says nothing of the rate")
 }

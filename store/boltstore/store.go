@@ -66,6 +66,7 @@ type Store struct {
 	upkeepDue  chan struct{} // wakes the upkeep
 	upkeepTurn chan struct{} // of one; full while it does a piece of work
 	patience   patience
+	started    time.Time // see real
 	pace       pace
 	committed  atomic.Uint64 // entries of groups that were written
 	wrote      atomic.Int64  // monotonic, in nanoseconds; when a group with entries was written last

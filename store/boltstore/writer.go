@@ -100,7 +100,7 @@ func (s *Store) writeGroup(ops []op, sum load) error {
 		s.queue.putBack(g.putOff)
 	}
 	if sum.entries > 0 {
-		s.wrote.Store(int64(s.clock.Mono()))
+		s.wrote.Store(int64(s.real()))
 		s.committed.Add(uint64(sum.entries))
 	}
 	if err == nil {

@@ -21,7 +21,7 @@ const (
 	pageSize = 16 << 10
 	// batchBytes is how much is put into one transaction, and so kept in memory, and written and synced at once: a
 	// large backlog of writes would make the commits of the store wait.
-	batchBytes = 1 << 20
+	batchBytes = 256 << 10
 	// spareBytes is reserved beyond what a batch holds: for pages above the blocks, and a page written anew.
 	spareBytes = 32 * pageSize
 )

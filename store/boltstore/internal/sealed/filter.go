@@ -16,7 +16,7 @@ import (
 const (
 	// shardHashes is how many hashes one shard of a filter has, about. Building one takes about 25 bytes of memory a
 	// hash and some milliseconds, in which nobody can be let through.
-	shardHashes = 64 << 10
+	shardHashes = 32 << 10
 
 	// leastShard and smallShard make the filters of small indexes alike, so that they share a bank: they are filled
 	// up to a power of two.
