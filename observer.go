@@ -96,10 +96,13 @@ type StateEvent struct {
 
 // UpkeepEvent tells of a piece of work that a store has done in the background. What failed is tried again.
 type UpkeepEvent struct {
-	At      time.Time
-	Store   string // Info.ID
-	Work    string // boltstore: "seal", "drop", "merge", "expire", "rewrite"
-	Records int    // of the files that were written or removed
+	At    time.Time
+	Store string // Info.ID
+	// Work is what was done. Of boltstore: "seal", a full or old segment was written to a file of its own; "drop", its
+	// records have left main.db; "merge", index files became one; "expire", files whose records are all over were
+	// removed; "rewrite", a segment file was written anew without what was erased.
+	Work    string
+	Records int // of the files that were written or removed
 	Bytes   int64
 	Took    time.Duration
 	Err     error

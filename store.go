@@ -296,6 +296,6 @@ type Stats struct {
 	Position                         uint64        // highest journal position now
 	OldestWaiting                    time.Duration // age of the oldest row that is neither parked nor delayed
 	LastFeed                         time.Duration // since any relay last asked; < 0: never
-	Bytes, FreeBytes                 int64         // size of the files; part of it that is free for reuse
+	Bytes, FreeBytes                 int64         // size of the files, with what they were grown by in advance; pages in it that are free for reuse
 	Err                              error         // why claims are refused now
 }

@@ -45,7 +45,7 @@ func prepareDir(dir string, restoring bool) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("open %s: %w", dir, err)
 	case marked:
-		return fmt.Errorf("%w: %s has %s and no %s; put the file back from a backup, or remove the directory if all may happen again",
+		return fmt.Errorf("%w: %s has %s and no %s; restore a whole backup into an empty directory, or remove this one if all may happen again",
 			onefold.ErrDamaged, dir, storeFile, mainFile)
 	}
 	return refuseStrangers(dir)
@@ -96,6 +96,9 @@ func refuseStrangers(dir string) error {
 	for _, e := range entries {
 		switch e.Name() {
 		case "lost+found", checkFile, storeFile + ".new":
+		case sealedDir:
+			return fmt.Errorf("%w: %s holds %q, which is left of a store, and no %s; restore a whole backup into an empty directory",
+				onefold.ErrDamaged, dir, sealedDir, mainFile)
 		default:
 			return fmt.Errorf("%w: %s holds %q and no store; name an empty directory or a new one", onefold.ErrNotStore, dir, e.Name())
 		}

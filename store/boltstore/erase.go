@@ -7,8 +7,9 @@ import (
 	"github.com/onefold-go/onefold"
 )
 
-// Erase implements [onefold.Store]. The pages that held the erased bytes are free afterwards and are
-// overwritten as the file is written to; whoever needs them gone from the disk at once compacts the file.
+// Erase implements [onefold.Store]. When the bytes are gone from the disk: those in a segment file when it is written
+// anew, which is done about a minute later, while the store is open ([Storage].Erased falls to 0, the observer is told of a
+// "rewrite"); those in main.db when their pages are used again, or by [Compact]. Backups keep theirs.
 func (s *Store) Erase(ctx context.Context, k onefold.Key) error {
 	if err := s.enter(ctx); err != nil {
 		return err

@@ -85,6 +85,7 @@ func (g *group) begin(tx *bolt.Tx) (err error) {
 	g.tx, g.head, g.rows, g.joined = tx, g.store.loadHead(), nil, joined{}
 	g.active = nil
 	g.head.clock = g.now
+	g.next() // of nothing: each group moves the position, so that an older copy of the file has a lower one
 	if g.b, err = bucketsOf(tx); err == nil {
 		g.b.countIn(&g.head.tally)
 	}

@@ -80,7 +80,11 @@ func Check(ctx context.Context, dir string) (Report, error) {
 	r := Report{Dir: dir}
 	main, err := os.Open(mainPath(dir))
 	if errors.Is(err, fs.ErrNotExist) {
-		return r, fmt.Errorf("%w: %s has no %s", onefold.ErrNotStore, dir, mainFile)
+		class := onefold.ErrNotStore
+		if _, marked, _ := readStoreMark(dir); marked {
+			class = onefold.ErrDamaged
+		}
+		return r, fmt.Errorf("%w: %s has no %s", class, dir, mainFile)
 	}
 	if err != nil {
 		return r, err

@@ -33,6 +33,7 @@ type pace struct {
 	began   time.Duration // of the slice
 	records uint64        // committed until then
 
+	owed   time.Duration // rest that has been earned and not been taken
 	rate   float64       // of commits lately, records/s
 	worked time.Duration // since a segment was sealed
 	cost   float64       // of a record, in seconds of work, merging and all
@@ -70,8 +71,12 @@ func (p *pace) need() float64 { return max(p.cost, firstCost) * p.rate }
 // busyFor is how long after a group the store counts as busy.
 const busyFor = 20 * time.Millisecond
 
-// longestRest bounds a rest after a step that took long.
-const longestRest = 20 * time.Millisecond
+// A rest shorter than leastRest is put off, since timers are not that exact; longestRest bounds it after a step that
+// took long.
+const (
+	leastRest   = 200 * time.Microsecond
+	longestRest = 20 * time.Millisecond
+)
 
 // real is the time since the store was made in memory. The pace goes by it and not by Options.Clock: it shares out
 // processors, which know no other.
@@ -92,17 +97,22 @@ func (s *Store) between() error {
 	if worked < workSlice {
 		return nil
 	}
-	if now-time.Duration(s.wrote.Load()) < busyFor {
-		if d := rest(worked, s.pieces.state().frozen, s.pace.need()); d > 0 {
-			timer := time.NewTimer(min(d, longestRest))
-			defer timer.Stop()
-			select {
-			case <-s.closing:
-				return errStopped
-			case <-timer.C:
-			}
-		}
+	p := &s.pace
+	earned := rest(worked, s.pieces.state().frozen, p.need())
+	if earned == 0 || now-time.Duration(s.wrote.Load()) >= busyFor {
+		earned, p.owed = 0, 0
 	}
-	s.pace.look(s.real(), min(worked, longestRest), s.committed.Load())
+	p.owed = min(p.owed+earned, longestRest)
+	if p.owed >= leastRest {
+		timer := time.NewTimer(p.owed)
+		defer timer.Stop()
+		select {
+		case <-s.closing:
+			return errStopped
+		case <-timer.C:
+		}
+		p.owed -= s.real() - now // it is woken late where there is much to do, and rests less for it
+	}
+	p.look(s.real(), min(worked, longestRest), s.committed.Load())
 	return nil
 }

@@ -154,3 +154,18 @@ func TestARestoreThatWasCutShortIsNoStore(t *testing.T) {
 	require.ErrorIs(t, err, onefold.ErrNotStore)
 	require.ErrorContains(t, err, "restore")
 }
+
+func TestAMainFileFromBeforeAnErasureIsToldFromTheOneThatWasClosed(t *testing.T) {
+	ctx := context.Background()
+	s := newSealer(t)
+	s.fill(10)
+	path := filepath.Join(s.dir, "main.db")
+	old, err := os.ReadFile(path) // nothing is being written
+	require.NoError(t, err)
+	require.NoError(t, s.Erase(ctx, numbered(3)))
+	require.NoError(t, s.Close(ctx))
+	write(t, path, string(old))
+	_, err = boltstore.Open(s.dir, s.o)
+	require.ErrorIs(t, err, onefold.ErrDamaged)
+	require.ErrorContains(t, err, "older copy")
+}

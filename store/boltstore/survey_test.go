@@ -43,7 +43,9 @@ func newImage(t *testing.T) *image {
 	require.NoError(t, db.View(func(tx *bolt.Tx) error {
 		x.root = uint64(tx.Cursor().Bucket().Root())
 		x.store = uint64(tx.Bucket(rootName).Root())
-		x.segment = uint64(tx.Bucket(rootName).Bucket(segName).Bucket(position(1)).Root())
+		journal := tx.Bucket(rootName).Bucket(segName)
+		first, _ := journal.Cursor().First()
+		x.segment = uint64(journal.Bucket(first).Root())
 		return nil
 	}))
 	require.NoError(t, db.Close())

@@ -22,6 +22,8 @@ const (
 	// batchBytes is how much is put into one transaction, and so kept in memory, and written and synced at once: a
 	// large backlog of writes would make the commits of the store wait.
 	batchBytes = 256 << 10
+	// blocksPerPage is how many blocks of records fill a page: a batch ends with a full one.
+	blocksPerPage = 4
 	// spareBytes is reserved beyond what a batch holds: for pages above the blocks, and a page written anew.
 	spareBytes = 32 * pageSize
 )
@@ -80,7 +82,7 @@ func create(path string) (*writer, error) {
 // put adds a value, which gets its checksum here. Key and value belong to the writer from now on. Keys of
 // one bucket come in ascending order, one bucket after the other.
 func (w *writer) put(bucket, key, value []byte) error {
-	if w.size >= batchBytes || len(w.batch) > 0 && string(w.bucket) != string(bucket) {
+	if w.size >= batchBytes && len(w.batch)%blocksPerPage == 0 || len(w.batch) > 0 && string(w.bucket) != string(bucket) {
 		if err := w.flush(); err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 // blockBytes is how large a block of records grows: four fill a page.
-const blockBytes = (pageSize-16)/4 - 16 - 8 - sumLen - 16
+const blockBytes = (pageSize-16)/blocksPerPage - 16 - 8 - sumLen - 16
 
 // A block of records, under the first position it covers:
 //
