@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -34,9 +35,9 @@ func (s *Store) Backup(ctx context.Context, w io.Writer) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
-	s.views.enter() // Close waits for the end of the copying
-	defer s.views.leave()
+	s.views.enter() // Close waits for the copying, and not for w
 	parts, err := s.freezeForBackup(ctx)
+	s.views.leave()
 	defer parts.close()
 	if err != nil {
 		return fmt.Errorf("backup of %s: %w", s.dir, err)
@@ -142,10 +143,14 @@ func (s *Store) copyMain(ctx context.Context, tx *bolt.Tx, parts *backupParts) e
 	if err := disk.Allocate(file, 0, tx.Size()); err != nil {
 		return errors.Join(notStored(err), file.Close())
 	}
+	to := &writing{ctx: ctx, store: s, w: file}
 	err = guard.Run("copy "+s.path, func() error {
-		_, err := tx.WriteTo(writing{ctx, s, file})
+		_, err := tx.WriteTo(to)
 		return err
 	})
+	if to.err != nil {
+		err = to.err // bbolt says its text alone
+	}
 	if err = errors.Join(err, file.Close()); err != nil {
 		return err
 	}
@@ -157,13 +162,17 @@ type writing struct {
 	ctx   context.Context
 	store *Store
 	w     io.Writer
+	err   error // the first one
 }
 
-func (w writing) Write(b []byte) (int, error) {
-	if err := w.store.enter(w.ctx); err != nil {
-		return 0, err
+func (w *writing) Write(b []byte) (n int, err error) {
+	if err = w.store.enter(w.ctx); err == nil {
+		n, err = w.w.Write(b)
 	}
-	return w.w.Write(b)
+	if w.err == nil {
+		w.err = err
+	}
+	return n, err
 }
 
 // pinOp begins a read transaction between two commits, when all that it shows is durable.
@@ -193,13 +202,15 @@ func (o *pinOp) finish(err error) {
 
 // removeAside removes what backups have left in a directory.
 func removeAside(dir string) error {
-	left, err := filepath.Glob(filepath.Join(dir, asidePrefix+"*"))
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
-	for _, path := range left {
-		if err := os.Remove(path); err != nil {
-			return err
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), asidePrefix) {
+			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

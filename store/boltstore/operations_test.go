@@ -17,6 +17,29 @@ import (
 	"github.com/onefold-go/onefold/store/boltstore"
 )
 
+func TestCloseDoesNotWaitForWhoeverReadsABackup(t *testing.T) {
+	s := newSealer(t)
+	s.fill(150)
+	reader, writer := io.Pipe()
+	ended := make(chan error)
+	go func() { ended <- s.Backup(context.Background(), writer) }()
+	_, err := reader.Read(make([]byte, 1)) // all files are open
+	require.NoError(t, err)
+	require.NoError(t, s.Close(context.Background()))
+	require.NoError(t, reader.Close())
+	require.ErrorIs(t, <-ended, io.ErrClosedPipe)
+}
+
+func TestADirectoryMayHaveAnyName(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), `a[b`)
+	s := open(t, dir, nil)
+	commit(t, s, key("a"))
+	require.NoError(t, s.Close(context.Background()))
+	write(t, filepath.Join(dir, "backup-1"), "left by a crash")
+	s = open(t, dir, nil)
+	assert.NoFileExists(t, filepath.Join(dir, "backup-1"))
+}
+
 func TestABackupIsUnpackedByTarToo(t *testing.T) {
 	s := newSealer(t)
 	s.fill(250)

@@ -47,6 +47,16 @@ func (p *patience) note(what string, err error, now time.Duration) {
 	p.last[what] = failure{err, wait, now + wait}
 }
 
+// hurry lets everything be tried at once: what stood in the way may be gone.
+func (p *patience) hurry() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for what, f := range p.last {
+		f.wait, f.until = 0, 0
+		p.last[what] = f
+	}
+}
+
 // problem is one of the errors that keep work from being done, or nil.
 func (p *patience) problem() error {
 	p.mu.Lock()

@@ -36,6 +36,7 @@ func (s *Store) probe() {
 	if s.room.missing != nil && s.stopped() == nil {
 		if err := s.take(s.room.need); err == nil {
 			s.room = room{}
+			s.patience.hurry()
 		}
 	}
 	s.lookAtLimits()

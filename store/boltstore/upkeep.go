@@ -62,6 +62,7 @@ func (s *Store) oneWork(failed map[string]bool) bool {
 		}
 		done, some, err := kind.try()
 		if !some {
+			s.patience.note(kind.what, nil, began) // what could not be done is not to be done any more
 			continue
 		}
 		if err != nil && s.between() != nil {
