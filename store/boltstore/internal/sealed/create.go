@@ -19,8 +19,10 @@ const (
 	// pageSize lets several blocks stand in a page, which bbolt fills with whole values, and keeps the tree
 	// above them small.
 	pageSize = 16 << 10
-	// batchBytes is how much is put into one transaction, and so kept in memory, and written and synced at once: a
-	// large backlog of writes would make the commits of the store wait.
+	// syncBytes is how much is written between two syncs: a large backlog of writes would make the commits of the
+	// store wait, and more syncs would make the file take longer.
+	syncBytes = 1 << 20
+	// batchBytes is how much is put into one transaction, and so kept in memory and written at once.
 	batchBytes = 256 << 10
 	// blocksPerPage is how many blocks of records fill a page: a batch ends with a full one.
 	blocksPerPage = 4
@@ -45,6 +47,7 @@ type writer struct {
 	batch    []pair
 	size     int // bytes of the batch
 	large    int // values of the batch that may not share a page with others
+	unsynced int // bytes written since the last sync
 	reserved int64
 }
 
@@ -114,8 +117,8 @@ func (w *writer) flush() error {
 			return w.reserve(tx)
 		})
 	})
-	if err == nil {
-		err = w.file.Sync()
+	if w.unsynced += w.size; err == nil && w.unsynced >= syncBytes {
+		err, w.unsynced = w.file.Sync(), 0
 	}
 	runtime.Gosched()
 	clear(w.batch)
