@@ -82,14 +82,22 @@ const (
 // processors, which know no other.
 func (s *Store) real() time.Duration { return time.Since(s.started) }
 
-// between is called by all work, every tenth of a millisecond or so. It ends the work when the store is closed or
+// ending reports whether the store is being closed or has stopped.
+func (s *Store) ending() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// between is called by all work, by whoever has the turn of the upkeep, every tenth of a millisecond or so. It ends the work when the store is closed or
 // has stopped, and else lets commits go first: each passes through several goroutines, and would wait in
 // each for as long as the scheduler lets one run that never pauses.
 func (s *Store) between() error {
-	select {
-	case <-s.closing:
+	if s.ending() {
 		return errStopped
-	default:
 	}
 	runtime.Gosched()
 	now := s.real()

@@ -46,7 +46,7 @@ func (s *Store) keepUp() {
 // keepUpNow does what is due.
 func (s *Store) keepUpNow() {
 	failed := map[string]bool{}
-	for s.between() == nil && s.oneWork(failed) {
+	for !s.ending() && s.oneWork(failed) {
 		continue
 	}
 }
@@ -65,8 +65,8 @@ func (s *Store) oneWork(failed map[string]bool) bool {
 			s.patience.note(kind.what, nil, began) // what could not be done is not to be done any more
 			continue
 		}
-		if err != nil && s.between() != nil {
-			return false // the store is being closed
+		if err != nil && s.ending() {
+			return false
 		}
 		now := s.clock.Mono()
 		failed[kind.what] = err != nil
