@@ -12,6 +12,7 @@ require (
 )
 
 require (
+	github.com/FastFilter/xorfilter v0.5.1 // indirect
 	github.com/dchest/siphash v1.2.3 // indirect
 	go.etcd.io/bbolt v1.5.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
