@@ -21,9 +21,12 @@ var own = map[string][]string{
 	"consumer":  {".", "dedupe", "internal/safecall", "internal/commit", "internal/pace"},
 	"store/...": {"."},
 
-	"store/boltstore/internal/...":    {"."},
-	"store/boltstore/internal/disk":   {},
-	"store/boltstore/internal/sealed": {".", "store/boltstore/internal/disk", "store/boltstore/internal/guard"},
+	"store/boltstore/internal/...":  {"."},
+	"store/boltstore/internal/disk": {},
+	"store/boltstore/internal/sum":  {},
+	"store/boltstore/internal/sealed": {
+		".", "store/boltstore/internal/disk", "store/boltstore/internal/guard", "store/boltstore/internal/sum",
+	},
 
 	"internal/...":      {"."},
 	"internal/commit":   {".", "internal/pace"},

@@ -44,7 +44,7 @@ func (s *Store) openFile(deadline time.Time) (*bolt.DB, error) {
 	case refused != nil:
 		return nil, refused
 	case errors.As(err, &p) && file != nil:
-		_ = file.Close() // or the lock would stay
+		_, _ = unlockFile(file), file.Close() // or the lock would stay; closing alone does not end it if the file is mapped
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return nil, inUse(s.dir, s.options.LockWait)
 	}

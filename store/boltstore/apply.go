@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/boltstore/internal/sum"
 )
 
 func (op *commitOp) weight() load { return op.load }
@@ -223,7 +224,7 @@ func (f *flight) applyRow(g *group, w *rowWrite) error {
 		return err
 	}
 	r := newRef(p, f.claim.hash, &s)
-	r.value, r.size = w.value, len(w.value)+sumLen
+	r.value, r.size = w.value, len(w.value)+sum.Len
 	f.encoded.more.refs = append(f.encoded.more.refs, r)
 	if w.timer != nil {
 		// A later entry of the group may replace it again; it would look for it among the planned rows.

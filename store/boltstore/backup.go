@@ -22,8 +22,9 @@ import (
 const asidePrefix = "backup-"
 
 // Backup writes a copy of the store to w while it is in use: a tar archive that [Restore] reads, and that is,
-// unpacked, the directory of a store (but only Restore moves the epoch on, so that no fencing token is given out twice). The copy is of one moment, after the call and before its return, and has
-// every commit that returned before the call. Commits go on meanwhile, unless the main file has to be mapped anew
+// unpacked, the directory of a store (but only Restore moves the epoch on, so that no fencing token is given out
+// twice). The copy is of one moment, after the call and before its return, and has every commit that returned
+// before the call. Commits go on meanwhile, unless the main file has to be mapped anew
 // while it is copied, and the upkeep waits until the files are open.
 //
 // The main file is first copied aside, in the store's directory, since a slow w would hold up the reuse of its

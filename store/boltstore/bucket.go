@@ -6,6 +6,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/boltstore/internal/sum"
 )
 
 // bucket is one of our buckets in one transaction. Every value in it is read and written here, where
@@ -38,7 +39,7 @@ func (b *bucket) get(key []byte) ([]byte, error) {
 // transaction; it is not copied if it has room for a checksum.
 func (b *bucket) add(key, value []byte) error {
 	*b.entries++
-	return b.raw.Put(key, summed(key, value))
+	return b.raw.Put(key, sum.Append(key, value))
 }
 
 // put writes a value under a key that may have one. See add.
@@ -46,7 +47,7 @@ func (b *bucket) put(key, value []byte) error {
 	if b.raw.Get(key) == nil {
 		*b.entries++
 	}
-	return b.raw.Put(key, summed(key, value))
+	return b.raw.Put(key, sum.Append(key, value))
 }
 
 // remove deletes the entry of key, if there is one.

@@ -28,3 +28,22 @@ func TestACallThatCloseOvertakesDoesNotTakeADoneKeyForFresh(t *testing.T) {
 	_, err = s.findSealed(hash, canon)
 	require.ErrorIs(t, err, onefold.ErrClosed)
 }
+
+// TestCloseEndsAlthoughBboltHasKeptItsLocks stands where a panic within a commit with joins leaves the store.
+func TestCloseEndsAlthoughBboltHasKeptItsLocks(t *testing.T) {
+	dir := t.TempDir()
+	s := opened(t, dir, nil)
+	require.NoError(t, stored(t, s, entryOf("a")))
+	s.stop(onefold.ErrDamaged)
+	<-s.kept
+	s.queue.close()
+	<-s.written
+	_, err := s.db.Begin(true)
+	require.NoError(t, err)
+	s.locked = true
+	require.NoError(t, s.Close(context.Background()))
+	s = opened(t, dir, nil)
+	require.ErrorIs(t, second(s.Lookup(context.Background(), ofID("b"))), onefold.ErrNotFound)
+}
+
+func second[T any](_ T, err error) error { return err }

@@ -27,7 +27,8 @@ const compactBytes = 4 << 20
 // anew in the background.
 //
 // It returns the size of main.db before and after. Errors: [onefold.ErrInUse], [onefold.ErrNotStore],
-// [onefold.ErrDamaged], [onefold.ErrFull], those of the file system, and ctx.Err().
+// [onefold.ErrDamaged], [onefold.ErrFull], those of the file system, and ctx.Err(), which is looked at before and after
+// the copying, not in the middle of it.
 func Compact(ctx context.Context, dir string) (before, after int64, err error) {
 	report, err := Check(ctx, dir)
 	if err == nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/boltstore/internal/sum"
 )
 
 // encoded is an entry as the writer takes it: everything that can be done outside the writer is done, and
@@ -65,7 +66,7 @@ func (f *flight) encode(e *onefold.Entry) load {
 
 func (x *encoded) encodeRecord(e *onefold.Entry, c *claim, l *load) {
 	// One piece of memory holds the canonical key and, behind it, the record that repeats it.
-	room := 2*(len(e.Key.Scope)+len(e.Key.ID)+3*binary.MaxVarintLen32) + recordHead + 1 + len(e.Result) + sumLen
+	room := 2*(len(e.Key.Scope)+len(e.Key.ID)+3*binary.MaxVarintLen32) + recordHead + 1 + len(e.Result) + sum.Len
 	buffer := make([]byte, 0, room)
 	buffer = e.Key.Append(buffer)
 	n := len(buffer)
@@ -77,7 +78,7 @@ func (x *encoded) encodeRecord(e *onefold.Entry, c *claim, l *load) {
 	x.record = r.append(buffer)[n:]
 	x.retain = e.Retain
 	// The writer adds what goes with it: an expired record of the key, and its history.
-	size := len(x.record) + sumLen
+	size := len(x.record) + sum.Len
 	l.add(load{bytes: size + 8 + leafElementLen, largest: size})
 	if needsPerson(x.record) {
 		l.add(load{bytes: size + 8 + leafElementLen, puts: 1})
@@ -97,10 +98,10 @@ func (x *more) encodeState(e *onefold.Entry, l *load) {
 		var stored []byte
 		if !w.Delete {
 			v := value{data: w.Value}
-			stored = v.append(make([]byte, 0, valueHeadLen+len(w.Value)+sumLen))
+			stored = v.append(make([]byte, 0, valueHeadLen+len(w.Value)+sum.Len))
 		}
 		x.writes[i] = stateWrite{key, stored, w.Retain}
-		l.add(load{bytes: 2*len(key) + len(stored) + 16 + 3*sumLen, puts: 3, largest: len(stored) + sumLen})
+		l.add(load{bytes: 2*len(key) + len(stored) + 16 + 3*sum.Len, puts: 3, largest: len(stored) + sum.Len})
 	}
 }
 
@@ -119,10 +120,10 @@ func (x *more) encodeEffect(e *onefold.Entry, effect *onefold.Effect, l *load) {
 	if !effect.Cancel {
 		r := row{rowHead: rowHead{delayed: noTime, parkedAt: noTime}, key: e.Key, effect: *effect}
 		w.value = r.append(make([]byte, 0, r.size()))
-		size := len(w.value) + sumLen
+		size := len(w.value) + sum.Len
 		l.add(load{bytes: size + 8 + leafElementLen, largest: size})
 	}
-	l.bytes += len(w.timer) + 1 + 8 + sumLen
+	l.bytes += len(w.timer) + 1 + 8 + sum.Len
 	x.rows = append(x.rows, w)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/boltstore/internal/sum"
 )
 
 // Erase implements [onefold.Store]. When the bytes are gone from the disk: those in a segment file when it is written
@@ -44,7 +45,7 @@ type eraseOp struct {
 }
 
 func (o *eraseOp) weight() load {
-	return load{entries: 1, bytes: recordHead + digestLen + sumLen + leafElementLen, puts: 2}
+	return load{entries: 1, bytes: recordHead + digestLen + sum.Len + leafElementLen, puts: 2}
 }
 
 // prepare forgets the history of the key at once: what is counted from now on is of an attempt that began

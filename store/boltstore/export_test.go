@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/boltstore/internal/sum"
 )
 
 // Hooks are the places where tests reach in.
@@ -103,7 +104,7 @@ func (s *Store) LiveClaims() int {
 func (s *Store) StoreClock() time.Duration { return s.now() }
 
 // Summed returns a value with its checksum.
-func Summed(key, value []byte) []byte { return summed(key, value) }
+func Summed(key, value []byte) []byte { return sum.Append(key, value) }
 
 // LookAfterFile does what each sweep begins with.
 func (s *Store) LookAfterFile() { s.lookAfterFile() }

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/boltstore/internal/sum"
 )
 
 // flipOp lets another set of immutable files count. It is the last write of every piece of work on them: before
@@ -66,7 +67,7 @@ func (o *flipOp) weight() load {
 }
 
 func (o *flipOp) prepare(g *group) {
-	n := len(o.next.registry().encode()) + sumLen
+	n := len(o.next.registry().encode()) + sum.Len
 	g.load.add(load{bytes: n, largest: n})
 }
 

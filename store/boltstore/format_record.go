@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/boltstore/internal/sum"
 )
 
 // The flags of a stored record.
@@ -34,7 +35,7 @@ type record struct {
 const recordHead = 1 + 1 + 1 + 1 + 16 + 8 + 8 + 8 + binary.MaxVarintLen32
 
 // size is an upper bound of the encoded length, checksum included.
-func (r *record) size() int { return recordHead + r.form.size() + len(r.result) + sumLen }
+func (r *record) size() int { return recordHead + r.form.size() + len(r.result) + sum.Len }
 
 // append appends the stored form of r.
 func (r *record) append(dst []byte) []byte {

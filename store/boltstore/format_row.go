@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/boltstore/internal/sum"
 )
 
 // The flags of a stored row.
@@ -67,7 +68,7 @@ func (r *reader) rowHead() rowHead {
 func (w *row) size() int {
 	const lengths = 11 * binary.MaxVarintLen32
 	e := &w.effect
-	n := rowHeadLen + lengths + 8 + sumLen + len(w.reason) + len(w.key.Scope) + len(w.key.ID) +
+	n := rowHeadLen + lengths + 8 + sum.Len + len(w.reason) + len(w.key.Scope) + len(w.key.ID) +
 		len(e.ID) + len(e.Kind) + len(e.Conn) + len(e.Target) + len(e.OrderKey) + len(e.Timer) + len(e.Payload)
 	for name, values := range e.Header {
 		n += 2*binary.MaxVarintLen32 + len(name)
@@ -213,7 +214,7 @@ func rewriteRow(b []byte, head rowHead, reason string) ([]byte, error) {
 	if r.bad {
 		return nil, errFormat
 	}
-	dst := make([]byte, 0, rowHeadLen+binary.MaxVarintLen32+len(reason)+len(r.rest)+sumLen)
+	dst := make([]byte, 0, rowHeadLen+binary.MaxVarintLen32+len(reason)+len(r.rest)+sum.Len)
 	return append(appendText(head.append(dst), reason), r.rest...), nil
 }
 

@@ -3,6 +3,8 @@ package boltstore
 import (
 	"encoding/binary"
 	"time"
+
+	"github.com/onefold-go/onefold/store/boltstore/internal/sum"
 )
 
 // value is one value of state as it is stored; data shares memory with the bytes it was parsed from.
@@ -106,7 +108,7 @@ const headClean = 1 << 0
 const headLen = 1 + 1 + 4*8
 
 func (h *head) encode() []byte {
-	dst := append(make([]byte, 0, headLen+sumLen), valueV2, 0)
+	dst := append(make([]byte, 0, headLen+sum.Len), valueV2, 0)
 	if h.clean {
 		dst[1] = headClean
 	}

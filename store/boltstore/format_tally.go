@@ -1,6 +1,10 @@
 package boltstore
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/onefold-go/onefold/store/boltstore/internal/sum"
+)
 
 // tally is the number of entries in each of the buckets that are counted, in the order of counted. It is
 // written with every group, so that a page that has lost entries is found out: what is missing has no checksum.
@@ -25,7 +29,7 @@ func counted() [len(tally{})][]byte {
 }
 
 func (t *tally) encode() []byte {
-	dst := append(make([]byte, 0, 1+8*len(t)+sumLen), valueV2)
+	dst := append(make([]byte, 0, 1+8*len(t)+sum.Len), valueV2)
 	for _, n := range t {
 		dst = binary.BigEndian.AppendUint64(dst, n)
 	}

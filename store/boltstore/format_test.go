@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/boltstore/internal/sum"
 )
 
 var update = flag.Bool("update", false, "write the golden files of the present format version anew")
@@ -129,7 +130,7 @@ func samples() map[string][]byte {
 		"STORE": []byte(storeMark{format: 2, id: "00ff", epoch: 3, position: 77, closed: true}.text()),
 	}
 	for name, v := range sampled() {
-		all[name] = summed(sampleAt, encode(v))
+		all[name] = sum.Append(sampleAt, encode(v))
 	}
 	return all
 }
@@ -188,7 +189,7 @@ func TestStoredValuesOfEveryVersionAreReadAsWhatTheyAre(t *testing.T) {
 
 func TestAValueThatIsNotTheOneThatWasWrittenIsDamage(t *testing.T) {
 	for name, v := range sampled() {
-		stored := summed(sampleAt, encode(v))
+		stored := sum.Append(sampleAt, encode(v))
 		for bit := range len(stored) * 8 {
 			stored[bit/8] ^= 1 << (bit % 8)
 			b, err := checked(sampleAt, stored)
@@ -206,13 +207,13 @@ func TestAValueThatIsNotTheOneThatWasWrittenIsDamage(t *testing.T) {
 			require.Error(t, err, "%s, %d bytes of it", name, n)
 		}
 		_, err := checked(position(259), stored)
-		require.ErrorIs(t, err, errSum, "%s, under another key", name)
+		require.ErrorIs(t, err, sum.Err, "%s, under another key", name)
 	}
 }
 
 func TestAChecksumNeedsNoRoomOfItsOwn(t *testing.T) {
 	value := append(make([]byte, 0, 100), valueV2)
-	assert.Zero(t, testing.AllocsPerRun(10, func() { _ = summed(sampleAt, value) }))
+	assert.Zero(t, testing.AllocsPerRun(10, func() { _ = sum.Append(sampleAt, value) }))
 }
 
 func sorted(lines []string) []string {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/boltstore/internal/sum"
 )
 
 // leastHistory is how long the history of a key without an outcome is kept at least after it was last
@@ -207,7 +208,7 @@ func (s *Store) collectHistory(list []*history) []historyWrite {
 		h.due = false
 		w := historyWrite{key: []byte(h.form)}
 		if now := st.history[h.form]; now != nil {
-			w.value = now.append(make([]byte, 0, attemptsHead+len(now.reason)+sumLen))
+			w.value = now.append(make([]byte, 0, attemptsHead+len(now.reason)+sum.Len))
 		}
 		st.mu.Unlock()
 		writes = append(writes, w)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dchest/siphash"
+
 	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/store/boltstore/internal/sealed"
 )
@@ -226,7 +228,7 @@ type segmentSum struct {
 
 func (s *segmentSum) add(hash, position uint64) {
 	s.records++
-	s.sum += (hash ^ position*0x9E3779B97F4A7C15) * 0xD6E8FEB86659FD93
+	s.sum += siphash.Hash(hash, position, nil)
 }
 
 // segment reads all records of a segment.

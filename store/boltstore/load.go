@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/boltstore/internal/sum"
 )
 
 // loadMemory fills index, rows and history from the file.
@@ -167,7 +168,7 @@ func (s *Store) loadRow(key, stored []byte, parked bool) error {
 		return err
 	}
 	r := newRef(at, s.hash(summary.canon), &summary)
-	r.size, r.parked, r.filedParked, r.suspect = len(stored)+sumLen, parked, parked, !s.info.Clean
+	r.size, r.parked, r.filedParked, r.suspect = len(stored)+sum.Len, parked, parked, !s.info.Clean
 	s.rows.add(r)
 	return nil
 }

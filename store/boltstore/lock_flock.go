@@ -30,3 +30,6 @@ func lockFile(file *os.File, deadline time.Time) (locked bool, err error) {
 		time.Sleep(lockRetry)
 	}
 }
+
+// unlockFile gives the lock up. Closing the file does not, as long as it is mapped.
+func unlockFile(file *os.File) error { return syscall.Flock(int(file.Fd()), syscall.LOCK_UN) }

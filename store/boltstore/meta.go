@@ -5,11 +5,11 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"hash/crc32"
 
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/boltstore/internal/sum"
 )
 
 // The keys of the bucket meta.
@@ -37,11 +37,11 @@ func parseFormat(b []byte) uint32 {
 
 // constantsSum is the checksum of what stays as it is while the format does, keys included.
 func constantsSum(get func(key []byte) []byte) []byte {
-	var sum uint32
+	var parts [][]byte
 	for _, key := range [][]byte{metaFormat, metaSince, metaID, metaHashKey, metaCreated} {
-		sum = crc32.Update(crc32.Update(sum, castagnoli, key), castagnoli, get(key))
+		parts = append(parts, key, get(key))
 	}
-	return binary.BigEndian.AppendUint32(nil, sum)
+	return binary.BigEndian.AppendUint32(nil, sum.Of(parts...))
 }
 
 func putConstantsSum(meta *bolt.Bucket) error { return meta.Put(metaSum, constantsSum(meta.Get)) }
@@ -54,7 +54,7 @@ func checkConstants(get func(key []byte) []byte) error {
 		format > 1 && (since == 0 || since > format):
 		return fmt.Errorf("%w: bucket %q is incomplete", onefold.ErrDamaged, metaName)
 	case format > 1 && !bytes.Equal(get(metaSum), constantsSum(get)):
-		return fmt.Errorf("%w: bucket %q, key %q: %w", onefold.ErrDamaged, metaName, metaSum, errSum)
+		return fmt.Errorf("%w: bucket %q, key %q: %w", onefold.ErrDamaged, metaName, metaSum, sum.Err)
 	}
 	return nil
 }
@@ -67,10 +67,10 @@ func identity(get func(key []byte) []byte) (id string, key hashKey) {
 
 // putHead writes what changes with every transaction.
 func putHead(meta *bolt.Bucket, h *head) error {
-	if err := meta.Put(metaHead, summed(metaHead, h.encode())); err != nil {
+	if err := meta.Put(metaHead, sum.Append(metaHead, h.encode())); err != nil {
 		return err
 	}
-	return meta.Put(metaTally, summed(metaTally, h.tally.encode()))
+	return meta.Put(metaTally, sum.Append(metaTally, h.tally.encode()))
 }
 
 // readHead reads what putHead wrote. A store of version 1 has no tally.
@@ -96,7 +96,7 @@ func readHead(get func(key []byte) []byte) (h head, err error) {
 
 // putRegistry writes the list of the immutable files that count.
 func putRegistry(meta *bolt.Bucket, list registry) error {
-	return meta.Put(metaFiles, summed(metaFiles, list.encode()))
+	return meta.Put(metaFiles, sum.Append(metaFiles, list.encode()))
 }
 
 // readRegistry reads what putRegistry wrote. A store of version 1 has none.

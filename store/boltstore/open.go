@@ -147,7 +147,7 @@ func (s *Store) create() error {
 	if err != nil || made {
 		return err
 	}
-	return s.db.Update(func(tx *bolt.Tx) error {
+	return guard.Update("create", s.db, func(tx *bolt.Tx) error {
 		return createBuckets(tx, random(), random(), s.clock.Wall().UnixNano())
 	})
 }
@@ -229,7 +229,7 @@ func (s *Store) countEpoch() error {
 		return fmt.Errorf("%w: epoch %d does not fit into tokens; begin a new store", onefold.ErrFull, s.head.epoch)
 	}
 	s.head.clean, s.info.Epoch = false, s.head.epoch
-	err := s.db.Update(func(tx *bolt.Tx) error {
+	err := guard.Update("count the epoch", s.db, func(tx *bolt.Tx) error {
 		b, err := bucketsOf(tx)
 		if err != nil {
 			return err

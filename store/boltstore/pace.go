@@ -92,9 +92,9 @@ func (s *Store) ending() bool {
 	}
 }
 
-// between is called by all work, by whoever has the turn of the upkeep, every tenth of a millisecond or so. It ends the work when the store is closed or
-// has stopped, and else lets commits go first: each passes through several goroutines, and would wait in
-// each for as long as the scheduler lets one run that never pauses.
+// between is called by all work, by whoever has the turn of the upkeep, every tenth of a millisecond or so. It ends
+// the work when the store is closed or has stopped, and else lets commits go first: each passes through several
+// goroutines, and would wait in each for as long as the scheduler lets one run that never pauses.
 func (s *Store) between() error {
 	if s.ending() {
 		return errStopped

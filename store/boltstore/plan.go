@@ -1,9 +1,6 @@
 package boltstore
 
-import (
-	"cmp"
-	"time"
-)
+import "time"
 
 // The decisions of the upkeep: when the journal is cut, and which files are made, merged and ended. They are
 // functions of what is given to them.
@@ -24,8 +21,6 @@ const (
 	// leastAge keeps stores with short retentions from making many small files.
 	leastAge = time.Minute
 )
-
-func compare[T cmp.Ordered](a, b T) int { return cmp.Compare(a, b) }
 
 // activeState is what is known of the active segment.
 type activeState struct {

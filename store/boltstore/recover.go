@@ -99,9 +99,9 @@ func admitSealed(file *os.File) error {
 }
 
 // removeLeftovers removes immutable files that the main file does not name: those whose making was cut short, and
-// those whose end was. It is called when all else of the store could be read: a main file that was put back by
-// mistake shall not take the files of the right one with it. One that reaches beyond the last position of the main file is neither: the main file is a
-// copy from before it was made.
+// those whose end was. One that reaches beyond the last position of the main file is neither: the main file is a
+// copy from before it was made. It is called when all else of the store could be read, so that a main file that
+// was put back by mistake does not take the files of the right one with it.
 func (s *Store) removeLeftovers(list registry) error {
 	entries, err := os.ReadDir(filepath.Join(s.dir, sealedDir))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/onefold-go/onefold/store/boltstore/internal/sealed"
+	"github.com/onefold-go/onefold/store/boltstore/internal/sum"
 )
 
 // sealedDir is where the immutable files are, below the store's directory.
@@ -51,7 +52,7 @@ type registry []sealedFile
 
 // encode returns the stored form, without a checksum.
 func (r registry) encode() []byte {
-	dst := make([]byte, 0, 1+9+len(r)*100+sumLen)
+	dst := make([]byte, 0, 1+9+len(r)*100+sum.Len)
 	dst = binary.AppendUvarint(append(dst, valueV2), uint64(len(r)))
 	for i := range r {
 		dst = append(dst, r[i].tier)

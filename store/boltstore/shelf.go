@@ -1,6 +1,7 @@
 package boltstore
 
 import (
+	"cmp"
 	"errors"
 	"math/bits"
 	"os"
@@ -63,7 +64,7 @@ func (s *shelf) candidates(hash uint64) (list []*indexFile) {
 	return list
 }
 
-func newestFirst(a, b *indexFile) int { return compare(b.head.First, a.head.First) }
+func newestFirst(a, b *indexFile) int { return cmp.Compare(b.head.First, a.head.First) }
 
 // segment returns the segment of a position, or nil if it has ended.
 func (s *shelf) segment(at uint64) *segmentFile {
@@ -116,7 +117,7 @@ func (s *shelf) after(c *change, between func() error) (*shelf, error) {
 		}
 	}
 	next.segments = append(next.segments, c.addSegments...)
-	slices.SortFunc(next.segments, func(a, b *segmentFile) int { return compare(a.head.First, b.head.First) })
+	slices.SortFunc(next.segments, func(a, b *segmentFile) int { return cmp.Compare(a.head.First, b.head.First) })
 	next.indexes = append(next.indexes, c.addIndexes...)
 	slices.SortFunc(next.indexes, newestFirst)
 	var err error

@@ -48,6 +48,7 @@ type Store struct {
 	changes   changes
 	mapping   mapping // of the writer
 	room      room    // of the writer
+	locked    bool    // of the writer: bbolt may have kept its locks, see closeDB
 	restoring bool    // of Open: it is Restore that opens
 	largest   int     // of Open: bytes of the largest value in the file
 	counts    tally   // of Open: the entries that the survey has counted
@@ -192,9 +193,18 @@ func (s *Store) closeFile() error {
 	if s.farewell != nil && s.farewell.err == nil && s.stopped() == nil {
 		err = s.noteClose() // while the lock is held
 	}
-	err = errors.Join(err, guard.Run("close", s.db.Close))
+	err = errors.Join(err, s.closeDB())
 	if s.farewell != nil && s.farewell.err != nil {
 		err = errors.Join(err, fmt.Errorf("%s is closed and not marked as cleanly closed: %w", s.dir, s.farewell.err))
 	}
 	return err
+}
+
+// closeDB closes the main file. bbolt cannot close it if a transaction has kept its locks: the file is given free
+// alone then, and stays mapped.
+func (s *Store) closeDB() error {
+	if s.locked {
+		return errors.Join(unlockFile(s.file), s.file.Close())
+	}
+	return guard.Run("close", s.db.Close)
 }

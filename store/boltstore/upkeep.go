@@ -1,6 +1,8 @@
 package boltstore
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/onefold-go/onefold"
@@ -112,8 +114,9 @@ func (s *Store) expireSome() (done work, some bool, err error) {
 func (s *Store) sealOne() (done work, some bool, err error) {
 	r, some := s.pieces.oldestFrozen()
 	if some {
-		done, err = s.seal(r)
-		s.pace.sealed(done.records)
+		if done, err = s.seal(r); err == nil {
+			s.pace.sealed(done.records)
+		}
 	}
 	return done, some, err
 }
@@ -191,14 +194,18 @@ func (s *Store) merge(now *shelf, from, to int) (done work, err error) {
 // expiredFiles returns the segments without a record that counts, and indexes that point to no segment, or nil.
 func (s *Store) expiredFiles() *change {
 	now, clock := s.shelves.present.Load(), s.now()
+	due := func(f *segmentFile) bool { return f.head.Expires <= clock }
+	if !slices.ContainsFunc(now.segments, due) {
+		return nil
+	}
+	owned := s.ownedSegments(now)
 	c := &change{}
 	var left []positions
 	for _, f := range now.segments {
-		span := positions{f.head.First, f.head.End}
-		if f.head.Expires <= clock && !s.rows.owned(span) {
+		if due(f) && !owned[f] {
 			c.dropSegments = append(c.dropSegments, f)
 		} else {
-			left = append(left, span)
+			left = append(left, positions{f.head.First, f.head.End})
 		}
 	}
 	if len(c.dropSegments) == 0 {
@@ -241,14 +248,20 @@ func (s *Store) erasedFile(now *shelf) (f *segmentFile, stray []uint64) {
 	return f, stray
 }
 
-// owned reports whether an unsettled row belongs to a record in a range.
-func (q *rowQueue) owned(p positions) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for record := range q.owners {
-		if p.first <= record && record < p.end {
-			return true
+// ownedSegments are the segments that have a record with an unsettled row.
+func (s *Store) ownedSegments(now *shelf) map[*segmentFile]bool {
+	owned := map[*segmentFile]bool{}
+	for _, at := range s.rows.records() {
+		if f := now.segment(at); f != nil {
+			owned[f] = true
 		}
 	}
-	return false
+	return owned
+}
+
+// records are the positions of the records with unsettled rows.
+func (q *rowQueue) records() []uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Collect(maps.Keys(q.owners))
 }

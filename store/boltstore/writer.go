@@ -208,26 +208,24 @@ func (s *Store) readAgain(failed error) {
 // transact runs one bbolt transaction. It returns the transaction's ID, or 0 if it never came to
 // committing.
 func (s *Store) transact(g *group) (id int, err error) {
-	err = guard.Run("write", func() error {
-		run := s.update
-		if g.load.joins > 0 {
-			run = s.db.Update // in which joins cannot commit
-		}
-		// What panics before the commit must not reach bbolt, which would look for the free pages.
-		err := run(func(tx *bolt.Tx) error {
-			return guard.Run("write", func() (err error) {
-				id, err = s.fill(g, tx)
-				return err
-			})
-		})
-		if err != nil {
+	// What panics before the commit must not reach bbolt, which would look for the free pages.
+	fill := func(tx *bolt.Tx) error {
+		return guard.Run("write", func() (err error) {
+			id, err = s.fill(g, tx)
 			return err
-		}
-		if hook := s.options.hooks.afterCommit; hook != nil {
-			return hook()
-		}
-		return nil
-	})
+		})
+	}
+	if g.load.joins > 0 {
+		// bbolt's own keeps joins from committing. After a panic it may keep its locks, too.
+		err = guard.Run("write", func() error { return s.db.Update(fill) })
+		var p *guard.PanicError
+		s.locked = s.locked || errors.As(err, &p)
+	} else {
+		err = guard.Update("write", s.db, fill)
+	}
+	if hook := s.options.hooks.afterCommit; err == nil && hook != nil {
+		err = hook()
+	}
 	return id, err
 }
 
@@ -248,21 +246,6 @@ func (s *Store) fill(g *group, tx *bolt.Tx) (id int, err error) {
 		return id, hook()
 	}
 	return id, nil
-}
-
-// update is bbolt's Update for transactions that hold nothing but ours, with one difference: after a panic in
-// Commit it does not look for the free pages.
-func (s *Store) update(fn func(tx *bolt.Tx) error) error {
-	tx, err := s.db.Begin(true)
-	if err != nil {
-		return err
-	}
-	// After Commit the transaction is closed and this does nothing; after an error or a panic it is not.
-	defer func() { _ = guard.Run("roll back", tx.Rollback) }()
-	if err := fn(tx); err != nil {
-		return err
-	}
-	return tx.Commit()
 }
 
 // classify finds out what a failed write means, while nothing is let in.

@@ -25,6 +25,7 @@ const (
 	sayError     = "error"     // method class: some other error
 	sayOpened    = "opened"    // epoch
 	sayUnopened  = "unopened"  // class
+	sayClosing   = "closing"   // what fails from here on is told by Close, or by the next open
 	sayClosed    = "closed"    // class
 	sayEnd       = "end"
 )

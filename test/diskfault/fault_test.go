@@ -39,28 +39,38 @@ func TestKilledAtAnyCallTheStoreKeepsWhatWasAcked(t *testing.T) {
 func TestScenario_B13_ASyncThatFailsIsNeverFollowedByAWrongAnswer(t *testing.T) {
 	t.Parallel()
 	seed, i := seedOf(t), newInspector(t)
-	dry := strace(t, small(t.TempDir(), seed), someBytes)
 	stops := 0
-	for _, form := range []string{"%d", "%d+"} {
-		for _, n := range moments(seed, dry.trace.count("fdatasync"), 10) {
-			when := fmt.Sprintf(form, n)
-			t.Run(when, func(t *testing.T) {
-				r := strace(t, small(t.TempDir(), seed), someBytes, "fdatasync:error=EIO:when="+when)
-				o := checkOrder(r.trace, r.plan.Dir, true)
-				if o.failStop && r.facts.Opened && assert.Truef(t, r.facts.Stopped, "a meta page was not synced: %q", r.lines) {
-					stops++
-				}
-				if !o.failStop {
-					assert.False(t, r.facts.Stopped, "the meta page was never written: nothing of the commit can be seen")
-				}
-				if _, err := os.Stat(filepath.Join(r.plan.Dir, "STORE")); o.failStop && err == nil {
-					assert.FileExists(t, filepath.Join(r.plan.Dir, "CHECK"), "the next Open would believe the cache")
-				}
-				r.check(t, i)
-			})
+	for name, planOf := range map[string]func(string, uint64) plan{"sealing": small, "plain": plain} {
+		dry := strace(t, planOf(t.TempDir(), seed), someBytes)
+		for _, form := range []string{"%d", "%d+"} {
+			for _, n := range moments(seed, dry.trace.count("fdatasync"), 8) {
+				when := fmt.Sprintf(form, n)
+				t.Run(name+" "+when, func(t *testing.T) {
+					r := strace(t, planOf(t.TempDir(), seed), someBytes, "fdatasync:error=EIO:when="+when)
+					if r.checkStop(t) {
+						stops++
+					}
+					r.check(t, i)
+				})
+			}
 		}
 	}
 	assert.Positive(t, stops)
+}
+
+// checkStop holds that a store stops if and only if a meta page was written and may not have been synced. It reports
+// whether it did.
+func (r *run) checkStop(t *testing.T) bool {
+	t.Helper()
+	o := checkOrder(r.trace, r.plan)
+	if o.failStop == 0 {
+		assert.False(t, r.facts.Stopped, "the meta page was never written: nothing of the commit can be seen")
+		return false
+	}
+	if _, err := os.Stat(filepath.Join(r.plan.Dir, "STORE")); err == nil {
+		assert.FileExists(t, filepath.Join(r.plan.Dir, "CHECK"), "the next Open would believe the cache")
+	}
+	return !o.atClose && r.facts.Opened && assert.Truef(t, r.facts.Stopped, "a meta page was not synced: %q", r.lines)
 }
 
 func TestNoErrorOfAnyCallMakesAWrongAnswer(t *testing.T) {

@@ -59,7 +59,10 @@ func work(p plan) {
 		lanes.Go(func() { w.lane(lane) })
 	}
 	lanes.Wait()
-	if w.stopped {
+	say(sayClosing)
+	// One more turn of the writer: a fail stop in the background may have come after the last answer.
+	last := []*onefold.Commit{{Entry: onefold.Entry{Reads: []onefold.Read{{Table: slots, Key: sayClosing}}}}}
+	if err := s.Commit(ctx, last); w.stop(err) || w.stop(last[0].Err) || w.gone() {
 		w.askStopped()
 	}
 	if p.Unclosed {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/onefold-go/onefold/store/boltstore/internal/disk"
 	"github.com/onefold-go/onefold/store/boltstore/internal/guard"
+	"github.com/onefold-go/onefold/store/boltstore/internal/sum"
 )
 
 // Aside is the ending of the name of a file that is not complete yet.
@@ -91,7 +92,7 @@ func (w *writer) put(bucket, key, value []byte) error {
 		}
 	}
 	w.bucket = bucket
-	value = sealValue(key, value)
+	value = sum.Append(key, value)
 	w.batch = append(w.batch, pair{key, value})
 	w.size += len(key) + len(value)
 	if len(value) > pageSize/4 {
@@ -102,20 +103,18 @@ func (w *writer) put(bucket, key, value []byte) error {
 
 // flush writes the batch and syncs it.
 func (w *writer) flush() error {
-	err := guard.Run("write "+w.path, func() error {
-		return w.db.Update(func(tx *bolt.Tx) error {
-			b, err := tx.CreateBucketIfNotExists(w.bucket)
-			if err != nil {
+	err := guard.Update("write "+w.path, w.db, func(tx *bolt.Tx) error {
+		b, err := tx.CreateBucketIfNotExists(w.bucket)
+		if err != nil {
+			return err
+		}
+		b.FillPercent = 1
+		for _, p := range w.batch {
+			if err := b.Put(p.key, p.value); err != nil {
 				return err
 			}
-			b.FillPercent = 1
-			for _, p := range w.batch {
-				if err := b.Put(p.key, p.value); err != nil {
-					return err
-				}
-			}
-			return w.reserve(tx)
-		})
+		}
+		return w.reserve(tx)
 	})
 	if w.unsynced += w.size; err == nil && w.unsynced >= syncBytes {
 		err, w.unsynced = w.file.Sync(), 0

@@ -12,5 +12,5 @@
 // takes little memory however large the index is.
 //
 // The package knows nothing of keys, outcomes and retention: records are bytes here. It may import bbolt, the
-// filter library, packages disk, guard and onefold, and the standard library.
+// filter library, packages disk, guard, sum and onefold, and the standard library.
 package sealed

@@ -13,6 +13,7 @@ import (
 
 	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/store/boltstore/internal/guard"
+	"github.com/onefold-go/onefold/store/boltstore/internal/sum"
 )
 
 // file is an open file. It is for concurrent use until it is closed.
@@ -94,7 +95,7 @@ func (f *file) readHead(tx *bolt.Tx) error {
 	if b == nil {
 		return errors.New("it has no head")
 	}
-	stored, err := openValue(headKey, b.Get(headKey))
+	stored, err := sum.Cut(headKey, b.Get(headKey))
 	if err == nil {
 		f.head, err = ParseHead(stored)
 	}

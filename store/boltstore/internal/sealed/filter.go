@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 
 	"github.com/FastFilter/xorfilter"
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/onefold-go/onefold/store/boltstore/internal/sum"
 )
 
 const (
@@ -90,11 +93,11 @@ func (b *filterBuilder) finishShard() error {
 // shard tries until a shape comes twice: that is the usual one.
 func (b *filterBuilder) build() (built xorfilter.BinaryFuse[uint8], err error) {
 	own := len(b.hashes)
-	filler := b.shard
+	filler := rand.NewPCG(b.shard, 0) // hashes of nobody
 	var seen []shape
 	for range shapeTries {
 		for b.hashes = b.hashes[:own]; len(b.hashes) < b.fill; {
-			b.hashes = append(b.hashes, nextFiller(&filler))
+			b.hashes = append(b.hashes, filler.Uint64())
 		}
 		if built, err = xorfilter.BuildBinaryFuse[uint8](&b.builder, b.hashes); err != nil {
 			return built, err
@@ -109,15 +112,6 @@ func (b *filterBuilder) build() (built xorfilter.BinaryFuse[uint8], err error) {
 		seen = append(seen, s)
 	}
 	return built, nil
-}
-
-// nextFiller returns hashes of nobody, which look like any (SplitMix64, by Sebastiano Vigna).
-func nextFiller(state *uint64) uint64 {
-	*state += 0x9E3779B97F4A7C15
-	z := *state
-	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
-	z = (z ^ z>>27) * 0x94D049BB133111EB
-	return z ^ z>>31
 }
 
 // finish returns the shards as they are stored.
@@ -143,7 +137,7 @@ func readFilter(tx *bolt.Tx, shardBits uint8) (*Bank, error) {
 	for i := range bank.shards {
 		runtime.Gosched() // a large filter takes some time
 		key := shardKey(uint64(i))
-		value, err := openValue(key, b.Get(key))
+		value, err := sum.Cut(key, b.Get(key))
 		if err != nil {
 			return nil, fmt.Errorf("shard %d of the filter: %w", i, err)
 		}

@@ -4,8 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"time"
+
+	"github.com/onefold-go/onefold/store/boltstore/internal/sum"
 )
 
 // Kind is what a file holds.
@@ -53,7 +54,7 @@ var errFormat = errors.New("stored bytes cannot be read")
 
 // Encode returns the stored form of h, without a checksum.
 func (h *Head) Encode() []byte {
-	b := make([]byte, 0, headLen+sumLen)
+	b := make([]byte, 0, headLen+sum.Len)
 	b = append(b, headV1, byte(h.Kind))
 	b = append(append(b, h.Store[:]...), h.File[:]...)
 	for _, v := range []uint64{h.First, h.End, h.Records, uint64(h.Expires), uint64(h.Written)} {
@@ -95,28 +96,4 @@ func (h *Head) Differs(want *Head) error {
 			h.Kind, h.First, h.End-1, want.Kind, want.First, want.End-1)
 	}
 	return fmt.Errorf("it is another copy of the %v of positions %d to %d: %x and not %x", h.Kind, h.First, h.End-1, h.File, want.File)
-}
-
-// sumLen is the length of a checksum.
-const sumLen = 4
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// sum is CRC-32C over bucket key and value.
-func sum(key, value []byte) uint32 {
-	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, value)
-}
-
-// sealValue appends the checksum.
-func sealValue(key, value []byte) []byte {
-	return binary.BigEndian.AppendUint32(value, sum(key, value))
-}
-
-// openValue checks and cuts off the checksum.
-func openValue(key, stored []byte) ([]byte, error) {
-	n := len(stored) - sumLen
-	if n < 0 || binary.BigEndian.Uint32(stored[n:]) != sum(key, stored[:n]) {
-		return nil, errors.New("the checksum is wrong")
-	}
-	return stored[:n:n], nil
 }

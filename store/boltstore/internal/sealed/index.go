@@ -12,6 +12,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/onefold-go/onefold/store/boltstore/internal/guard"
+	"github.com/onefold-go/onefold/store/boltstore/internal/sum"
 )
 
 // Entry says that a record whose key has this hash is at this position. Several may have one hash.
@@ -112,7 +113,7 @@ func (w *IndexWriter) Add(e Entry) error {
 
 // flush writes the block and goes on to the next.
 func (w *IndexWriter) flush() error {
-	value := append(make([]byte, 0, len(w.block)+sumLen), w.block...)
+	value := append(make([]byte, 0, len(w.block)+sum.Len), w.block...)
 	err := w.w.put(blockBucket, shardKey(w.number), value)
 	w.number++
 	w.block = w.block[:1]
@@ -213,7 +214,7 @@ func (x *Index) Find(positions []uint64, hash uint64) ([]uint64, error) {
 // indexBlock returns the entries of a block as they are stored.
 func (r *reader) indexBlock(number uint64) ([]byte, error) {
 	key := shardKey(number)
-	value, err := openValue(key, r.blocks.Get(key))
+	value, err := sum.Cut(key, r.blocks.Get(key))
 	if err != nil {
 		return nil, fmt.Errorf("block %d: %w", number, err)
 	}

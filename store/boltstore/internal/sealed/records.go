@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/onefold-go/onefold/store/boltstore/internal/sum"
 )
 
 // blockBytes is how large a block of records grows: four fill a page.
-const blockBytes = (pageSize-16)/blocksPerPage - 16 - 8 - sumLen - 16
+const blockBytes = (pageSize-16)/blocksPerPage - 16 - 8 - sum.Len - 16
 
 // A block of records, under the first position it covers:
 //
@@ -55,7 +57,7 @@ func (w *RecordsWriter) Add(position uint64, record []byte) error {
 
 // flush writes the block; the next one begins at end.
 func (w *RecordsWriter) flush(end uint64) error {
-	value := make([]byte, 0, 9+len(w.block)+sumLen)
+	value := make([]byte, 0, 9+len(w.block)+sum.Len)
 	value = binary.BigEndian.AppendUint64(append(value, headV1), end)
 	value = append(value, w.block...)
 	err := w.w.put(blockBucket, binary.BigEndian.AppendUint64(nil, w.first), value)
@@ -153,7 +155,7 @@ type block struct {
 }
 
 func parseBlock(key, stored []byte) (*block, error) {
-	value, err := openValue(key, stored)
+	value, err := sum.Cut(key, stored)
 	if err != nil {
 		return nil, fmt.Errorf("block %x: %w", key, err)
 	}

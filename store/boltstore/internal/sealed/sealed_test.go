@@ -3,7 +3,6 @@ package sealed
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -18,6 +17,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/boltstore/internal/sum"
 )
 
 func admitAll(*os.File) error { return nil }
@@ -221,76 +221,6 @@ func TestAMergedIndexHasTheEntriesOfAllThatAreKept(t *testing.T) {
 	}
 }
 
-func TestAFileOfTheOtherKindIsRefused(t *testing.T) {
-	x, r := index(t, entriesOf(1, 10, whole)), segment(t, 1, 100, recordOf)
-	_, err := OpenRecords(x.Path(), admitAll)
-	require.ErrorIs(t, err, onefold.ErrDamaged)
-	_, err = OpenIndex(r.Path(), admitAll)
-	require.ErrorIs(t, err, onefold.ErrDamaged)
-	_, err = OpenIndex(r.Path()+"x", admitAll)
-	require.ErrorIs(t, err, os.ErrNotExist)
-}
-
-// TestADamagedFileIsNeverAMiss turns over bits all over the files.
-func TestADamagedFileIsNeverAMiss(t *testing.T) {
-	entries := entriesOf(2, 2000, whole)
-	x, r := index(t, entries), segment(t, 1, 3000, recordOf)
-	random := rand.New(rand.NewPCG(4, 4))
-	for _, path := range []string{x.Path(), r.Path()} {
-		clean, err := os.ReadFile(path)
-		require.NoError(t, err)
-		for range 400 {
-			b := slices.Clone(clean)
-			bit := random.IntN(len(b) * 8)
-			b[bit/8] ^= 1 << (bit % 8)
-			damaged := filepath.Join(t.TempDir(), "damaged")
-			require.NoError(t, os.WriteFile(damaged, b, 0o600))
-			if path == x.Path() {
-				findAll(t, damaged, entries, bit)
-			} else {
-				getAll(t, damaged, bit)
-			}
-		}
-	}
-}
-
-func findAll(t *testing.T, path string, entries []Entry, bit int) {
-	t.Helper()
-	x, err := OpenIndex(path, admitAll)
-	if err != nil {
-		require.ErrorIs(t, err, onefold.ErrDamaged)
-		return
-	}
-	defer func() { _ = x.Close() }()
-	for _, e := range entries {
-		require.True(t, x.MayHave(e.Hash), "bit %d", bit)
-		got, err := x.Find(nil, e.Hash)
-		if err != nil {
-			require.ErrorIs(t, err, onefold.ErrDamaged)
-			continue
-		}
-		require.Equal(t, []uint64{e.Position}, got, "bit %d", bit)
-	}
-}
-
-func getAll(t *testing.T, path string, bit int) {
-	t.Helper()
-	r, err := OpenRecords(path, admitAll)
-	if err != nil {
-		require.ErrorIs(t, err, onefold.ErrDamaged)
-		return
-	}
-	defer func() { _ = r.Close() }()
-	for p := uint64(2); p < 3000; p += 3 {
-		got, err := r.Get(p)
-		if err != nil {
-			require.ErrorIs(t, err, onefold.ErrDamaged)
-			continue
-		}
-		require.Equal(t, recordOf(p), got, "bit %d", bit)
-	}
-}
-
 func TestHeadsAreReadAsTheyWereWritten(t *testing.T) {
 	h := Head{KindIndex, [16]byte{1}, [16]byte{2}, 3, 4, 5, 6, 7, 8, 9}
 	got, err := ParseHead(h.Encode())
@@ -352,7 +282,7 @@ func TestABankFindsTheCellsOfTheLibrary(t *testing.T) {
 	x := index(t, entriesOf(11, 3000, whole))
 	var stored *xorfilter.BinaryFuse[uint8]
 	require.NoError(t, x.db.View(func(tx *bolt.Tx) error {
-		value, err := openValue(shardKey(0), tx.Bucket(filterBucket).Get(shardKey(0)))
+		value, err := sum.Cut(shardKey(0), tx.Bucket(filterBucket).Get(shardKey(0)))
 		require.NoError(t, err)
 		stored, err = xorfilter.LoadBinaryFuse[uint8](bytes.NewReader(value[1:]))
 		return err
@@ -394,11 +324,4 @@ func TestIndexesOfUnequalSizeAreMergedInSmallSteps(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []uint64{e.Position}, got)
 	}
-}
-
-func TestWhatAVisitorSaysIsNoDamageOfTheFile(t *testing.T) {
-	r := segment(t, 1, 100, recordOf)
-	full := errors.New("no space")
-	_, err := r.From(1, func(uint64, []byte) error { return full })
-	require.Same(t, full, err)
 }
