@@ -47,7 +47,7 @@ type storeLimits struct {
 func fullStore() storeLimits {
 	return storeLimits{
 		growth: 0.7, steady: 0.95, memory: 1.5, disk: 130, open: 0.5, latency: 2, lookup: 20,
-		legs: 4, rounds: 7, lookups: 1_000_000, busyRounds: 3, busySegments: 10, busyTime: 11 * time.Second,
+		legs: 2, rounds: 7, lookups: 1_000_000, busyRounds: 3, busySegments: 10, busyTime: 11 * time.Second,
 	}
 }
 

@@ -59,6 +59,7 @@ func (s *Store) Backup(ctx context.Context, w io.Writer) error {
 type backupParts struct {
 	list  []backupPart
 	aside string // the copy of the main file, to be removed
+	done  func() // gives the shelf back: its files are not given back to the disk before
 }
 
 type backupPart struct {
@@ -80,6 +81,9 @@ func (p *backupParts) close() {
 	}
 	if p.aside != "" {
 		_ = os.Remove(p.aside)
+	}
+	if p.done != nil {
+		p.done()
 	}
 }
 
@@ -122,7 +126,9 @@ func (s *Store) freezeForBackup(ctx context.Context) (parts backupParts, err err
 		return parts, ctx.Err()
 	}
 	err = s.do(o)
-	for _, f := range s.shelves.present.Load().registry() {
+	shelf := s.shelves.use()
+	parts.done = func() { s.shelves.done(shelf) }
+	for _, f := range shelf.registry() {
 		if err == nil {
 			err = parts.add(path.Join(sealedDir, f.name()), f.path(s.dir))
 		}

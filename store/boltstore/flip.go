@@ -2,8 +2,10 @@ package boltstore
 
 import (
 	"errors"
+	"os"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/boltstore/internal/disk"
 	"github.com/onefold-go/onefold/store/boltstore/internal/sum"
 )
 
@@ -15,6 +17,7 @@ type flipOp struct {
 	unmark []uint64 // positions of marks that a new file holds
 	thaw   bool     // the new segment is the oldest frozen one
 	next   *shelf
+	unused []func() error // close what nobody uses any more
 }
 
 // flip makes the new files durable under their names, lets them count, and removes those that do not count any
@@ -34,14 +37,33 @@ func (s *Store) flip(o *flipOp) error {
 	case err != nil:
 		return errors.Join(err, s.discard(&o.change))
 	}
-	var files []sealedFile
-	for _, f := range o.change.dropSegments {
-		files = append(files, f.sealedFile)
+	_ = closeAll(o.unused) // nothing was written to these files: there is nothing to lose
+	return s.removeDropped(&o.change)
+}
+
+// removeDropped removes the files that do not count any more. Who reads one of them goes on reading it.
+func (s *Store) removeDropped(c *change) error {
+	var free, used []sealedFile
+	sort := func(f sealedFile, holders *int) {
+		if s.shelves.held(holders) {
+			used = append(used, f)
+		} else {
+			free = append(free, f)
+		}
 	}
-	for _, f := range o.change.dropIndexes {
-		files = append(files, f.sealedFile)
+	for _, f := range c.dropSegments {
+		sort(f.sealedFile, &f.holders)
 	}
-	return removeFiles(s.dir, files)
+	for _, f := range c.dropIndexes {
+		sort(f.sealedFile, &f.holders)
+	}
+	errs := []error{removeFiles(s.dir, used)}
+	for _, f := range free {
+		if err := disk.Remove(f.path(s.dir), s.between); !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // do gives an op to the writer and waits for its answer.
@@ -87,7 +109,7 @@ func (o *flipOp) apply(g *group) error {
 // and at the shelf then finds it in one of the two.
 func (o *flipOp) publish(g *group) {
 	s := g.store
-	s.shelves.replace(o.next)
+	o.unused = s.shelves.replace(o.next)
 	if o.thaw {
 		n := 0
 		for i := range s.stripes {
@@ -100,25 +122,4 @@ func (o *flipOp) publish(g *group) {
 		s.pieces.seal()
 	}
 	s.marks.forget(o.unmark)
-}
-
-// dropOp drops the first leftover piece of the journal, or a part of it.
-type dropOp struct {
-	answer
-	piece piece
-	gone  bool
-}
-
-func (o *dropOp) weight() load   { return load{puts: 2} }
-func (o *dropOp) prepare(*group) {}
-
-func (o *dropOp) apply(g *group) (err error) {
-	o.gone, err = g.b.journal.drop(o.piece.first, max(pieceRecords, g.store.options.hooks.pieceRecords))
-	return err
-}
-
-func (o *dropOp) publish(g *group) {
-	if o.gone {
-		g.store.pieces.dropped()
-	}
 }

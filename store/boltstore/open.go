@@ -45,7 +45,7 @@ func Open(dir string, o *Options) (*Store, error) {
 			s.snap.close(err)
 			_ = guard.Run("close", s.db.Close)
 		}
-		s.shelves.replace(&shelf{})
+		_ = closeAll(s.shelves.replace(&shelf{}))
 		return nil, err
 	}
 	go s.write()

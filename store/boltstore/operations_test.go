@@ -138,7 +138,11 @@ func TestCheckNamesTheFileThatIsDamaged(t *testing.T) {
 		before, err := os.ReadFile(path)
 		require.NoError(t, err)
 		b := bytes.Clone(before)
-		for i := 32 << 10; i < len(b) && i < 100<<10; i++ { // behind the two meta pages, and before what is only reserved
+		pages := 32 << 10 // behind the two meta pages
+		if filepath.Base(path) == "main.db" {
+			pages = 2 * os.Getpagesize()
+		}
+		for i := pages; i < len(b) && i < 100<<10; i++ { // before what is only reserved
 			b[i] ^= 4
 		}
 		write(t, path, string(b))

@@ -9,17 +9,22 @@ import (
 // not move to it what waits for another, so that a long slice makes commits wait however often it yields.
 const workSlice = 100 * time.Microsecond
 
+// behind is how many pieces of work wait when commits come faster than the upkeep can follow in what they leave free.
+// Then it goes first: what it puts off would have to be done all the same, and each segment that waits to be sealed is
+// looked at by every commit.
+const behind = 3
+
 // rest decides how long the upkeep rests after it has worked for so long while commits were written. need is the
 // share of a processor that its work takes at the present rate of commits: the work is spread over nearly all
-// of the time, so that commits are hindered little and always instead of much and at times. With segments waiting
-// to be sealed it takes more, so that they do not become many.
-func rest(worked time.Duration, frozen int, need float64) time.Duration {
+// of the time, so that commits are hindered little and always instead of much and at times. With more than one piece
+// of work waiting it takes more, so that they do not become many.
+func rest(worked time.Duration, waiting int, need float64) time.Duration {
 	const spread, least = 0.9, 0.02
 	share := need / spread
 	switch {
-	case frozen > 2 || need < least: // so few commits are hardly hindered
+	case waiting >= behind || need < least: // so few commits are hardly hindered
 		return 0
-	case frozen == 2:
+	case waiting == behind-1:
 		share *= 2
 	}
 	if share >= 1 {
@@ -30,6 +35,8 @@ func rest(worked time.Duration, frozen int, need float64) time.Duration {
 
 // pace is what the upkeep knows of its own work and of commits. It belongs to whoever has its turn.
 type pace struct {
+	merging int           // 1: a merge is under way
+	waiting int           // it, and the segments that wait to be sealed
 	began   time.Duration // of the slice
 	records uint64        // committed until then
 
@@ -99,14 +106,17 @@ func (s *Store) between() error {
 	if s.ending() {
 		return errStopped
 	}
-	runtime.Gosched()
+	p := &s.pace
+	if p.waiting < behind {
+		runtime.Gosched()
+	}
 	now := s.real()
-	worked := now - s.pace.began
+	worked := now - p.began
 	if worked < workSlice {
 		return nil
 	}
-	p := &s.pace
-	earned := rest(worked, s.pieces.state().frozen, p.need())
+	p.waiting = s.pieces.state().frozen + p.merging
+	earned := rest(worked, p.waiting, p.need())
 	if earned == 0 || now-time.Duration(s.wrote.Load()) >= busyFor {
 		earned, p.owed = 0, 0
 	}

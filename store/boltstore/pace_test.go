@@ -10,20 +10,20 @@ import (
 func TestTheUpkeepSpreadsItsWorkOverTheTimeItHas(t *testing.T) {
 	const worked = time.Millisecond
 	for _, c := range []struct {
-		name   string
-		frozen int
-		need   float64
-		want   time.Duration
+		name    string
+		waiting int
+		need    float64
+		want    time.Duration
 	}{
 		{"a third of a processor is needed", 1, 0.3, 2 * worked},
 		{"merging, with nothing to seal", 0, 0.3, 2 * worked},
-		{"two segments wait", 2, 0.3, worked / 2},
+		{"a segment waits while others are merged", 2, 0.3, worked / 2},
 		{"it does not keep up", 3, 0.3, 0},
 		{"all of a processor is needed", 1, 1.2, 0},
 		{"a tenth is needed", 0, 0.09, 9 * worked},
 		{"next to nothing is needed", 0, 0.001, 0},
 	} {
-		assert.InDelta(t, c.want, rest(worked, c.frozen, c.need), float64(time.Microsecond), c.name)
+		assert.InDelta(t, c.want, rest(worked, c.waiting, c.need), float64(time.Microsecond), c.name)
 	}
 }
 

@@ -18,7 +18,7 @@ func (s *Store) openShelf(list registry) error {
 	all := &change{}
 	err := s.openAll(list, all)
 	now, groupErr := (&shelf{}).after(all, func() error { return nil })
-	s.shelves.replace(now) // what is open is closed with the store
+	_ = s.shelves.replace(now) // what is open is closed with the store; nothing was before
 	return errors.Join(err, groupErr)
 }
 

@@ -135,7 +135,7 @@ func openRestored(dir string) error {
 	s := newStore(dir, o)
 	s.restoring = true
 	err = guard.Run("open "+dir, s.open)
-	s.shelves.replace(&shelf{})
+	_ = closeAll(s.shelves.replace(&shelf{}))
 	if s.db != nil {
 		s.snap.close(onefold.ErrClosed)
 		err = errors.Join(err, guard.Run("close", s.db.Close))

@@ -188,9 +188,10 @@ func (s *shelves) done(used *shelf) {
 	_ = closeAll(unused) // the file is not written to; there is nothing to lose
 }
 
-// replace puts next in place of the present shelf.
-func (s *shelves) replace(next *shelf) {
+// replace puts next in place of the present shelf. It returns what closes the files that nobody uses any more.
+func (s *shelves) replace(next *shelf) (unused []func() error) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, f := range next.segments {
 		f.holders++
 	}
@@ -198,14 +199,18 @@ func (s *shelves) replace(next *shelf) {
 		f.holders++
 	}
 	next.users = 1
-	old := s.present.Swap(next)
-	var unused []func() error
-	if old != nil {
+	if old := s.present.Swap(next); old != nil {
 		old.users--
 		unused = s.unused(old)
 	}
-	s.mu.Unlock()
-	_ = closeAll(unused)
+	return unused
+}
+
+// held reports whether a file that is not on the present shelf is on one that is still used.
+func (s *shelves) held(holders *int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return *holders > 0
 }
 
 // unused returns what closes the files that only this shelf held, if it is not used any more.

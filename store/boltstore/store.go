@@ -69,6 +69,7 @@ type Store struct {
 	patience   patience
 	started    time.Time // see real
 	pace       pace
+	drop       *dropOp       // under way; it belongs to whoever has the turn of the upkeep
 	committed  atomic.Uint64 // entries of groups that were written
 	wrote      atomic.Int64  // monotonic, in nanoseconds; when a group with entries was written last
 	closeMu    sync.Mutex
@@ -188,7 +189,7 @@ func (s *Store) closeFile() error {
 	}
 	s.closed = true
 	s.snap.close(fmt.Errorf("%w: %s", onefold.ErrClosed, s.dir))
-	s.shelves.replace(&shelf{closed: true})
+	_ = closeAll(s.shelves.replace(&shelf{closed: true}))
 	var err error
 	if s.farewell != nil && s.farewell.err == nil && s.stopped() == nil {
 		err = s.noteClose() // while the lock is held

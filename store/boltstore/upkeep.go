@@ -12,7 +12,7 @@ import (
 // The kinds of work of the upkeep, as the observer is told them.
 const (
 	workSeal    = "seal"    // a frozen segment into files of its own
-	workDrop    = "drop"    // a piece of the journal whose records are sealed
+	workDrop    = "drop"    // pieces of the journal whose records are sealed
 	workMerge   = "merge"   // some indexes into one
 	workExpire  = "expire"  // segments without a record that counts
 	workRewrite = "rewrite" // a segment of which something was erased
@@ -57,27 +57,37 @@ func (s *Store) keepUpNow() {
 func (s *Store) oneWork(failed map[string]bool) bool {
 	s.upkeepTurn <- struct{}{}
 	defer func() { <-s.upkeepTurn }()
-	began := s.clock.Mono()
 	for _, kind := range s.works() {
-		if failed[kind.what] || !s.patience.due(kind.what, began) {
+		if failed[kind.what] {
 			continue
 		}
-		done, some, err := kind.try()
-		if !some {
-			s.patience.note(kind.what, nil, began) // what could not be done is not to be done any more
-			continue
+		if some, err := s.try(kind); some {
+			failed[kind.what] = err != nil
+			return true
 		}
-		if err != nil && s.ending() {
-			return false
-		}
-		now := s.clock.Mono()
-		failed[kind.what] = err != nil
-		s.patience.note(kind.what, err, now)
-		done.what = kind.what
-		s.tell(done, now-began, err)
-		return true
 	}
 	return false
+}
+
+// try does a piece of one kind of work, if some is due and has not failed lately, and tells the observer.
+func (s *Store) try(kind kindOfWork) (some bool, err error) {
+	began := s.clock.Mono()
+	if !s.patience.due(kind.what, began) {
+		return false, nil
+	}
+	done, some, err := kind.try()
+	if !some {
+		s.patience.note(kind.what, nil, began) // what could not be done is not to be done any more
+		return false, nil
+	}
+	if err != nil && s.ending() {
+		return false, err
+	}
+	now := s.clock.Mono()
+	s.patience.note(kind.what, err, now)
+	done.what = kind.what
+	s.tell(done, now-began, err)
+	return true, err
 }
 
 // kindOfWork is one kind of work; try does a piece of it if some is due.
@@ -86,20 +96,13 @@ type kindOfWork struct {
 	try  func() (done work, some bool, err error)
 }
 
-// works are the kinds of work, the most urgent first. What gives room back comes first, and pieces are dropped
-// before the segments that have their records can end: what is erased is marked in these.
+// works are the kinds of work, the most urgent first. What gives room back comes first. A merge lets segments be sealed
+// while it runs, so that neither waits until the other has nothing to do. Pieces are dropped meanwhile, since each waits
+// for a commit; whoever has nothing else to do waits for them.
 func (s *Store) works() []kindOfWork {
 	return []kindOfWork{
-		{workDrop, s.dropOne}, {workExpire, s.expireSome}, {workSeal, s.sealOne}, {workMerge, s.mergeSome}, {workRewrite, s.rewriteOne},
+		{workExpire, s.expireSome}, {workMerge, s.mergeSome}, {workSeal, s.sealOne}, {workDrop, s.dropAll}, {workRewrite, s.rewriteOne},
 	}
-}
-
-func (s *Store) dropOne() (done work, some bool, err error) {
-	p, some := s.pieces.leftover()
-	if some {
-		err = s.do(&dropOp{answer: newAnswer(), piece: p})
-	}
-	return work{records: p.records}, some, err
 }
 
 func (s *Store) expireSome() (done work, some bool, err error) {
@@ -116,6 +119,7 @@ func (s *Store) sealOne() (done work, some bool, err error) {
 	if some {
 		if done, err = s.seal(r); err == nil {
 			s.pace.sealed(done.records)
+			err = s.startDrop()
 		}
 	}
 	return done, some, err
@@ -125,7 +129,9 @@ func (s *Store) mergeSome() (done work, some bool, err error) {
 	now := s.shelves.present.Load()
 	from, to, some := nextMerge(now.tiers(), s.options.hooks.tierFactor)
 	if some {
+		s.pace.merging = 1
 		done, err = s.merge(now, from, to)
+		s.pace.merging = 0
 	}
 	return done, some, err
 }
@@ -182,7 +188,7 @@ func (s *Store) merge(now *shelf, from, to int) (done work, err error) {
 	}
 	keep := func(at uint64) bool { return now.segment(at) != nil }
 	merged, err := s.writeIndex(f, func(w *sealed.IndexWriter) error {
-		return sealed.Merge(w, sources, keep, s.between)
+		return sealed.Merge(w, sources, keep, s.sealBetween)
 	})
 	if err != nil {
 		return done, err
@@ -191,10 +197,20 @@ func (s *Store) merge(now *shelf, from, to int) (done work, err error) {
 	return done, s.flip(&flipOp{answer: newAnswer(), change: change{addIndexes: []*indexFile{merged}, dropIndexes: old}})
 }
 
+// sealBetween is between for work that can take longer than a segment takes to be full.
+func (s *Store) sealBetween() error {
+	if s.pieces.state().frozen > 0 && !s.ending() {
+		_, _ = s.try(kindOfWork{workSeal, s.sealOne}) // what fails is told, and tried again later
+	}
+	return s.between()
+}
+
 // expiredFiles returns the segments without a record that counts, and indexes that point to no segment, or nil.
 func (s *Store) expiredFiles() *change {
 	now, clock := s.shelves.present.Load(), s.now()
-	due := func(f *segmentFile) bool { return f.head.Expires <= clock }
+	// While the journal has a part of a segment, what is erased of it is marked in the file.
+	first := s.firstLeftover()
+	due := func(f *segmentFile) bool { return f.head.Expires <= clock && f.head.End <= first }
 	if !slices.ContainsFunc(now.segments, due) {
 		return nil
 	}

@@ -83,6 +83,9 @@ func newDisk(root string, keepFailed func() bool) *disk {
 	}
 }
 
+// unlinked is how strace marks the path of an open file that has lost its name.
+const unlinked = " (deleted)"
+
 // ours reports whether a path belongs to the model.
 func (d *disk) ours(p string) bool { return p == d.root || strings.HasPrefix(p, d.root+"/") }
 
@@ -158,6 +161,9 @@ func (d *disk) changed(c *call, end bool) error {
 		return nil
 	}
 	node := d.live[c.file(0)]
+	if node == nil && strings.HasSuffix(c.file(0), unlinked) {
+		return nil // the file is given back in steps
+	}
 	if node == nil {
 		return fmt.Errorf("%s of %s, which has no name", c.name, c.file(0))
 	}

@@ -20,9 +20,9 @@ const (
 	// pageSize lets several blocks stand in a page, which bbolt fills with whole values, and keeps the tree
 	// above them small.
 	pageSize = 16 << 10
-	// syncBytes is how much is written between two syncs: a large backlog of writes would make the commits of the
-	// store wait, and more syncs would make the file take longer.
-	syncBytes = 1 << 20
+	// backlogBytes is how much is written before the disk is told to begin, and how much it may still have to write
+	// then: with a large backlog the commits of the store would wait.
+	backlogBytes = 512 << 10
 	// batchBytes is how much is put into one transaction, and so kept in memory and written at once.
 	batchBytes = 256 << 10
 	// blocksPerPage is how many blocks of records fill a page: a batch ends with a full one.
@@ -48,7 +48,7 @@ type writer struct {
 	batch    []pair
 	size     int // bytes of the batch
 	large    int // values of the batch that may not share a page with others
-	unsynced int // bytes written since the last sync
+	unsynced int // bytes that the disk has not been told to write
 	reserved int64
 }
 
@@ -101,8 +101,9 @@ func (w *writer) put(bucket, key, value []byte) error {
 	return nil
 }
 
-// flush writes the batch and syncs it.
+// flush writes the batch.
 func (w *writer) flush() error {
+	end := int64(0)
 	err := guard.Update("write "+w.path, w.db, func(tx *bolt.Tx) error {
 		b, err := tx.CreateBucketIfNotExists(w.bucket)
 		if err != nil {
@@ -114,10 +115,11 @@ func (w *writer) flush() error {
 				return err
 			}
 		}
+		end = tx.Size()
 		return w.reserve(tx)
 	})
-	if w.unsynced += w.size; err == nil && w.unsynced >= syncBytes {
-		err, w.unsynced = w.file.Sync(), 0
+	if w.unsynced += w.size; err == nil && w.unsynced >= backlogBytes {
+		err, w.unsynced = disk.WriteBack(w.file, end, 2*backlogBytes), 0
 	}
 	runtime.Gosched()
 	clear(w.batch)

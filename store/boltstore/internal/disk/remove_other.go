@@ -1,0 +1,8 @@
+//go:build !unix
+
+package disk
+
+import "os"
+
+// Remove removes a file.
+func Remove(path string, _ func() error) error { return os.Remove(path) }
