@@ -28,6 +28,9 @@
 // Between two stages a message is carried by one goroutine at a time; what to do next is decided by pure
 // functions (verdict.go, prefetch.go, heartbeat.go, floor.go) over explicit state and an injected clock.
 //
+// [Rehearsal] takes messages through the same stages by hand, without a server; package onefoldtest, the kit for
+// tests of handlers, is made of it.
+//
 // This package imports onefold, dedupe, internal/pace, internal/safecall, nats.go and backoff. It knows no
 // store by name.
 package consumer

@@ -63,12 +63,8 @@ func (c *Consumer) open(ctx context.Context, state *status) (*session, error) {
 		return nil, fmt.Errorf("look up the stream: %w", err)
 	}
 	info := stream.CachedInfo()
-	s := &session{cfg: cfg, st: c.st, js: c.js, status: state, obs: *cfg.Observer, clock: cfg.Clock,
-		rule: retryRule{maxAttempts: cfg.MaxAttempts, min: cfg.RetryMin, max: cfg.RetryMax},
-		reg:  newRegistry(), work: newFifo[*delivery](cfg.Concurrency), commits: newFifo[*delivery](committerCount), failed: make(chan error, 1)}
-	own := c.st.Info()
-	s.storeKind = own.Kind
-	s.limits = onefold.Limits{MaxPayload: int(c.js.Conn().MaxPayload()), MaxEntry: own.MaxEntry}
+	s := newSession(cfg, c.st, state, int(c.js.Conn().MaxPayload()))
+	s.js = c.js
 	if need := s.limits.MaxPayload + 2*onefold.MaxHeaderBytes; s.limits.MaxEntry > 0 && s.limits.MaxEntry < need {
 		return nil, fmt.Errorf("%w: the store's MaxEntry is %d and the server's max_payload %d: a dead letter could not be stored; raise MaxEntry to %d",
 			onefold.ErrInvalid, s.limits.MaxEntry, s.limits.MaxPayload, need)
@@ -92,13 +88,24 @@ func (c *Consumer) open(ctx context.Context, state *status) (*session, error) {
 			onefold.ErrInvalid, cfg.Retention, found.AckWait, 2*found.AckWait)
 	}
 	s.pull = newPuller(s.consumer, c.js.Conn().IsConnected, startPrefetch(cfg.Concurrency, pullLimit(found), found.AckWait), s.clock, s.receive, s.pullTrouble)
-	var random [8]byte
-	_, _ = rand.Read(random[:]) // never fails since Go 1.24
-	s.process = binary.LittleEndian.Uint64(random[:])
 	if err = s.holdScope(ctx); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// newSession makes the part of a session that needs no server.
+func newSession(cfg Config, st onefold.Store, state *status, maxPayload int) *session {
+	s := &session{cfg: cfg, st: st, status: state, obs: *cfg.Observer, clock: cfg.Clock,
+		rule: retryRule{maxAttempts: cfg.MaxAttempts, min: cfg.RetryMin, max: cfg.RetryMax},
+		reg:  newRegistry(), work: newFifo[*delivery](cfg.Concurrency), commits: newFifo[*delivery](committerCount), failed: make(chan error, 1)}
+	own := st.Info()
+	s.storeKind = own.Kind
+	s.limits = onefold.Limits{MaxPayload: maxPayload, MaxEntry: own.MaxEntry}
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // never fails since Go 1.24
+	s.process = binary.LittleEndian.Uint64(random[:])
+	return s
 }
 
 // run starts the goroutines, waits for the end, and ends them in the order of a message's life.

@@ -53,12 +53,17 @@ func (s *session) worker() {
 		if !ok {
 			return
 		}
-		if d.conflicts > 0 {
-			s.resume(&w, d)
-			s.handle(&w, d)
-		} else if s.claim(&w, d) {
-			s.handle(&w, d)
-		}
+		s.carry(&w, d)
+	}
+}
+
+// carry brings one message to the committers, or to its end.
+func (s *session) carry(w *worker, d *delivery) {
+	if d.conflicts > 0 {
+		s.resume(w, d)
+		s.handle(w, d)
+	} else if s.claim(w, d) {
+		s.handle(w, d)
 	}
 }
 

@@ -21,6 +21,8 @@ var own = map[string][]string{
 	"consumer":  {".", "dedupe", "internal/safecall", "internal/commit", "internal/pace"},
 	"store/...": {"."},
 
+	"onefoldtest": {".", "consumer", "dedupe", "store/memstore", "store/storetest"},
+
 	"store/boltstore/internal/...":  {"."},
 	"store/boltstore/internal/disk": {},
 	"store/boltstore/internal/sum":  {},
