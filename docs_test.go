@@ -132,6 +132,12 @@ func TestTheReadmeShowsTheCodeOfTheQuickstart(t *testing.T) {
 	_, code, found := strings.Cut(string(handler), ")\n\n") // the imports end here
 	require.True(t, found)
 	assert.Contains(t, string(readme), code)
+	test, err := os.ReadFile("examples/quickstart/handler_test.go")
+	require.NoError(t, err)
+	_, code, found = strings.Cut(string(test), ")\n\n")
+	require.True(t, found)
+	code, _, _ = strings.Cut(code, "\n\n") // the first test
+	assert.Contains(t, string(readme), code)
 	service, err := os.ReadFile("examples/quickstart/main.go")
 	require.NoError(t, err)
 	_, code, found = strings.Cut(string(service), "// serve is all")
