@@ -60,6 +60,7 @@ type Config struct {
 	AckWait         time.Duration // server's patience, renewed while we work; default DefaultAckWait, or what an adopted consumer has
 	Lease           time.Duration // life of a claim, renewed while we work; default DefaultLease
 	Retention       time.Duration // how long a finished key dedupes republished copies; default DefaultRetention
+	RepublishWithin time.Duration // longest time after which a producer or a person publishes an ID again; Retention must cover it; 0: not checked
 	MaxAckPending   int           // unanswered messages the server allows; default DefaultMaxAckPending, or what an adopted consumer has
 	ShutdownTimeout time.Duration // time for running handlers to end; Run returns a few seconds later at most; default DefaultShutdownTimeout
 
