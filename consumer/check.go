@@ -46,6 +46,9 @@ func (c Config) check() error {
 	c.checkNumbers(&p)
 	c.checkTimes(&p)
 	c.checkStart(&p)
+	if err := onefold.CheckSubject(strings.TrimSuffix(c.ReplyPrefix, ".")); err != nil {
+		p.add("ReplyPrefix: %w", err)
+	}
 	for _, f := range c.FilterSubjects {
 		if err := checkFilter(f); err != nil {
 			p.add("FilterSubjects: %w", err)

@@ -3,6 +3,7 @@ package consumer
 import (
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/onefold-go/onefold"
@@ -69,6 +70,11 @@ type Config struct {
 	DeadLetterSubject string
 	DeadLetterStream  string
 
+	// ReplyPrefix is what the subjects of answers to requests must begin with, so that a message cannot have
+	// something published anywhere; default nats.InboxPrefix. See HeaderReplyTo. Whoever can publish an ID with its
+	// payload can read its result.
+	ReplyPrefix string
+
 	Observer *onefold.Observer // nil: nobody is told
 	Clock    onefold.Clock     // zero: the machine's
 }
@@ -86,6 +92,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.Scope, c.Stream+"/"+c.Name)
 	setDefault(&c.DeadLetterSubject, DefaultDeadLetterPrefix+c.Stream+"."+c.Name)
 	setDefault(&c.DeadLetterStream, DefaultDeadLetterStream)
+	setDefault(&c.ReplyPrefix, nats.InboxPrefix)
 	if c.ID == nil {
 		c.ID = dedupe.DefaultID
 	}
