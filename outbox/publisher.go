@@ -19,6 +19,10 @@ type answer struct {
 	row *onefold.Row
 	ack *jetstream.PubAck // nil if err is not nil
 	err error
+
+	verified bool          // a duplicate that has been looked for
+	call     *callEnd      // of a row that was admitted to the calls; nil: it was not
+	away     time.Duration // > 0: not tried now, because of err; comes again after this time
 }
 
 // publisher sends rows to JetStream without waiting and collects the answers in the order they come. It
