@@ -18,7 +18,7 @@ type Backlog struct {
 	Oldest  time.Duration // age of the oldest row that is neither parked nor delayed, one that is out included; 0: none
 	Asked   time.Duration // since any relay has last asked this store for rows; < 0: never
 
-	Messages int // published, and not yet recorded
+	Messages int // published, and not yet answered
 	Calling  int // calls under way
 	Held     int // calls that wait in memory for their turn; more may wait in the store, as delayed rows
 }
@@ -35,7 +35,7 @@ func (r *Relay) Backlog(ctx context.Context) (Backlog, error) {
 		Oldest: stats.OldestWaiting, Asked: stats.LastFeed,
 	}
 	if s := r.session.Load(); s != nil {
-		b.Messages = s.window.out()
+		b.Messages = s.pub.pending()
 		_, b.Calling, b.Held = s.calls.count()
 	}
 	return b, nil

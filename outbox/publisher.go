@@ -100,6 +100,13 @@ func (p *publisher) take() []answer {
 	return got
 }
 
+// pending is how many rows wait for their answer.
+func (p *publisher) pending() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.out)
+}
+
 // close ends what is out with an error and frees what the client holds for this publisher.
 func (p *publisher) close() { p.js.CleanupPublisher() }
 
