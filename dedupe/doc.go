@@ -52,6 +52,8 @@
 // error, a conflict or a crash; only its effects are once. Messages asked for leave through a relay of
 // package outbox on the same store.
 //
+// [Assess] judges whether the settings of a consumer, its stream and its store carry the promise, and says so in a report.
+//
 // Reading order: ids.go, cloudevents.go, fingerprints.go, json.go and json_fields.go (pure functions of a message),
 // guard.go (claim), guard_wait.go (waiting for one), run.go (run and commit), keeper.go (renewal).
 //
