@@ -23,6 +23,8 @@
 // selection, with a dry run before and at a rate. A redriven message keeps its ID and goes on as the next generation
 // of its key, so that redriving twice runs it once.
 //
+// [Request] publishes a message and waits for the result that its handler gives; a repeat is answered from the store.
+//
 // Guarantees and their limits are in docs/guarantees.md, all defaults in docs/defaults.md.
 //
 // A message goes through five stages, each named in process.go, which is the file to read:
