@@ -16,7 +16,7 @@ type Observer struct {
 	Acked     func(DeliveryEvent) // [acked] the ack is in the connection's buffer
 
 	Fetched   func(RowEvent) // [fetched] the relay holds a row
-	Published func(RowEvent) // [published] its stream has it; Duplicate if it had it already
+	Published func(RowEvent) // [published] its stream has it (Duplicate if it had it already), or its function has returned
 	Settled   func(RowEvent) // [settled] its end is durable
 
 	Duplicate    func(DeliveryEvent) // acked without running: the key is done, or the message was redriven for another consumer
@@ -29,6 +29,9 @@ type Observer struct {
 
 	RowDelayed func(RowEvent) // could not be sent now; tried again after Delay
 	RowParked  func(RowEvent) // given up for now; a person decides
+
+	RowResumed   func(RowEvent) // a person lets a parked row go again; Reason says why
+	RowDiscarded func(RowEvent) // a person has given a parked row up for good; Reason says why
 
 	State func(StateEvent) // a part changed its state
 
@@ -83,6 +86,7 @@ type RowEvent struct {
 	Duplicate bool          // Published: the stream had this ID already
 	Sequence  uint64        // Published: position in the stream
 	Delay     time.Duration // RowDelayed
+	Reason    string        // RowResumed, RowDiscarded
 	Class     Class
 	Err       error
 }
