@@ -69,7 +69,7 @@ func Timeout(d time.Duration) (Middleware, error) {
 			own, cancel := context.WithTimeoutCause(ctx, d, cause)
 			defer cancel()
 			err := next(own, msg, fx)
-			if err != nil && context.Cause(own) == cause {
+			if err != nil && errors.Is(context.Cause(own), cause) {
 				return fmt.Errorf("%w: %w", cause, err)
 			}
 			return err

@@ -148,7 +148,7 @@ func TestGiveUpAfterJudgesFailuresOfTheMessageOnly(t *testing.T) {
 func TestARouteWithItsOwnTimeoutAndAttemptsBecomesADeadLetterAfterThem(t *testing.T) {
 	r := newRig(t)
 	runs := 0
-	h := chain(t, func(ctx context.Context, _ *onefold.Message, fx *onefold.Effects) error {
+	h := chain(t, func(ctx context.Context, _ *onefold.Message, _ *onefold.Effects) error {
 		runs++
 		<-ctx.Done()
 		return ctx.Err()
