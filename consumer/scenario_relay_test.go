@@ -64,7 +64,7 @@ func TestScenario_O30_ARowPublishedAgainAfterTheServersWindowRunsOnce(t *testing
 		}
 		return nil
 	}))
-	r.settled()
+	r.awaitCount("duplicate", 2) // of the row, and of the marker
 	w.end()
 	assert.EqualValues(t, 1, runs.Load())
 	assert.Equal(t, 4, r.stored("IN"))
