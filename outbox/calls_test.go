@@ -193,7 +193,7 @@ func TestSlowCallsDelayNoMessageAndNoCallOfAnotherFunction(t *testing.T) {
 		r.run(outbox.Config{
 			Window: window, RetryMin: time.Millisecond, RetryMax: 20 * time.Millisecond,
 			Functions: map[string]outbox.Function{
-				"slow": {Window: 2, Do: func(ctx context.Context, c outbox.Call) error {
+				"slow": {Window: 2, Timeout: 29 * time.Second, Do: func(ctx context.Context, c outbox.Call) error {
 					select {
 					case <-release:
 					case <-ctx.Done():

@@ -136,7 +136,7 @@ func TestScenario_O08_ARowThatIsSentIsGoneFromTheStore(t *testing.T) {
 }
 
 func TestScenario_O10_RowsThatAreAddedWhileOthersAreSentGoOutAsWell(t *testing.T) {
-	onEachStore(t, func(t *testing.T, r *rig) {
+	onEachStore(t, func(_ *testing.T, r *rig) {
 		const writers, each = 4, 50
 		r.run(outbox.Config{Window: 4})
 		var adding sync.WaitGroup
