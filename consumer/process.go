@@ -31,11 +31,16 @@ func (s *session) receive(m jetstream.Msg) {
 		s.drop(d, err) // not a message of a stream: nobody waits for an answer
 		return
 	}
+	s.pull.cameBack(d.msg.Sequence)
 	if s.obs.Received != nil {
 		s.obs.Received(s.event(d))
 	}
 	if s.draining.Load() {
 		s.giveBack(d, 0)
+		return
+	}
+	if s.stops.refuses() {
+		s.giveBack(d, giveBackDelay(s.beat.ackWait))
 		return
 	}
 	if s.floor.Load().covers(d.msg.Subject, d.msg.Sequence, d.msg.Time) {
@@ -76,6 +81,9 @@ func (s *session) identify(d *delivery) {
 		d.reject = rejectID(err)
 		d.key = onefold.Key{Scope: s.cfg.Scope}.Derive("missing", position)
 	}
+	if s.cfg.OrderBy != nil {
+		s.order(d)
+	}
 }
 
 // findID and digest call functions of the application; a panic in one of them rejects the message instead
@@ -114,8 +122,9 @@ func (s *session) admit(d *delivery) {
 		}
 	case arrivalRepeats:
 		s.drop(d, nil)
+	case arrivalWaits:
 	case arrivalCrowds:
-		s.giveBack(d, giveBackDelay(s.beat.ackWait))
+		s.giveBack(d, max(d.delay, giveBackDelay(s.beat.ackWait)))
 	case arrivalConflicts:
 		s.rejectAs(d, rejectMismatch(held, d.fingerprint))
 	}
@@ -134,11 +143,17 @@ func (s *session) claim(w *worker, d *delivery) bool {
 	if !d.move(stageQueued, stageClaiming) {
 		return false // the heartbeat has given it back
 	}
-	if stale(s.clock.Mono(), d.received, s.beat) {
+	if stale(s.clock.Mono(), d.since(), s.beat) {
 		if d.move(stageClaiming, stageEnded) {
 			followers := s.reg.remove(d)
 			s.drop(d, nil)
 			s.giveBackAll(followers, 0)
+		}
+		return false
+	}
+	if s.stops.refuses() {
+		if d.move(stageClaiming, stageEnded) {
+			s.giveBackAll(append(s.reg.remove(d), d), giveBackDelay(s.beat.ackWait))
 		}
 		return false
 	}
@@ -189,7 +204,7 @@ func (s *session) reroute(d *delivery, r *rejection) {
 	}
 	s.giveBackAll(s.reg.remove(d), giveBackDelay(s.beat.ackWait))
 	// It goes on as another delivery, because the heartbeat may still be looking at this one.
-	s.rejectAs(&delivery{ack: d.ack, msg: d.msg, key: d.key, identity: d.identity, fingerprint: d.fingerprint, received: d.received}, r)
+	s.rejectAs(&delivery{ack: d.ack, msg: d.msg, key: d.key, identity: d.identity, fingerprint: d.fingerprint, received: d.received, order: d.order, rank: d.msg.Sequence}, r)
 }
 
 // repeat answers a message whose key is done. A dead letter that has not left yet is waited for.
@@ -233,6 +248,7 @@ func (s *session) handle(w *worker, d *delivery) {
 		s.obs.Claimed(s.event(d))
 	}
 	w.began, w.running = s.clock.Mono(), d
+	d.ran.Store(int64(w.began))
 	err := w.call.Do(func() error { return s.cfg.Handler(w.ctx, &d.msg, d.fx) })
 	w.running = nil
 	s.handled(w, d, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/time/rate"
 
 	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/internal/pace"
@@ -27,6 +28,9 @@ type puller struct {
 	wake chan struct{} // holds a token when run has something to look at
 
 	open map[*window]struct{} // run's own
+
+	limiter *rate.Limiter // nil: none
+	away    away
 
 	mu      sync.Mutex
 	fetch   prefetch
@@ -90,6 +94,9 @@ func (p *puller) look() {
 func (p *puller) refill() error {
 	p.mu.Lock()
 	n := 0
+	if p.limiter != nil {
+		p.fetch.allowance = rateAllowance(p.limiter.Tokens(), p.limiter.Limit(), p.fetch.ackWait)
+	}
 	if !p.paused {
 		n = p.fetch.missing(p.asked, p.held, p.bytes)
 	}
@@ -175,7 +182,9 @@ func (p *puller) arrived(w *window, m jetstream.Msg) {
 // end says that d is held no more.
 func (p *puller) end(d *delivery) {
 	p.mu.Lock()
+	p.endWait(d)
 	p.giveUpPlace(d)
+	p.fetch.slots.resting--
 	p.bytes -= len(d.ack.Data())
 	p.ended++
 	p.unlockAndLook()
@@ -189,11 +198,41 @@ func (p *puller) displace(d *delivery) {
 	p.unlockAndLook()
 }
 
+// wait says that d waits for its turn: it takes no place until it proceeds.
+func (p *puller) wait(d *delivery) {
+	p.mu.Lock()
+	d.inLane = true
+	p.fetch.waiting++
+	p.giveUpPlace(d)
+	p.unlockAndLook()
+}
+
+// proceed gives d its place again.
+func (p *puller) proceed(d *delivery) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.endWait(d)
+	if d.placeless {
+		d.placeless = false
+		p.held++
+		p.fetch.slots.resting--
+	}
+}
+
+// endWait says that d does not wait for its turn any more. The caller holds mu.
+func (p *puller) endWait(d *delivery) {
+	if d.inLane {
+		d.inLane = false
+		p.fetch.waiting--
+	}
+}
+
 // giveUpPlace frees the place of d, once. The caller holds mu.
 func (p *puller) giveUpPlace(d *delivery) {
 	if !d.placeless {
 		d.placeless = true
 		p.held--
+		p.fetch.slots.resting++
 	}
 }
 
