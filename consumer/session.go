@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/dedupe"
 )
 
 // session is one call of Run: the goroutines, what they share, and who ends whom.
@@ -89,10 +90,11 @@ func (c *Consumer) open(ctx context.Context, state *status) (*session, error) {
 	s.floor.Store(&f)
 	found := s.consumer.CachedInfo().Config
 	s.beat = heartbeatRule{ackWait: found.AckWait, lease: cfg.Lease}
-	if cfg.Retention < 2*found.AckWait {
-		return nil, fmt.Errorf("%w: Config.Retention is %v and AckWait %v: a message whose ack is lost would come again after its key is forgotten; raise Retention to at least %v",
-			onefold.ErrInvalid, cfg.Retention, found.AckWait, 2*found.AckWait)
+	guarantee := dedupe.Assess(setupOf(cfg, found, info.Config, own))
+	if err := guarantee.Err(); err != nil {
+		return nil, err
 	}
+	s.tellWeak(guarantee)
 	s.pull = newPuller(s.consumer, c.js.Conn().IsConnected, startPrefetch(cfg.Concurrency, pullLimit(found), found.AckWait), s.clock, s.receive, s.pullTrouble)
 	s.pull.fetch.slots.max, s.pull.limiter = max(found.MaxAckPending, 0), cfg.RateLimit
 	var random [8]byte
