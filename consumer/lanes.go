@@ -39,7 +39,8 @@ type lanes struct {
 	waits, starts func(*delivery)
 }
 
-// maxWaiting bounds the messages that wait for an earlier one. What does not fit is given back with a delay.
+// maxWaiting bounds the messages that wait for an earlier one, of all keys together; one key may have as many as
+// there is room left for others. What does not fit is given back with a delay.
 const maxWaiting = 1024
 
 // waitLimit is how many messages may wait where the server allows so many unanswered ones (0: any number): at
@@ -115,14 +116,31 @@ func (l *lane) find(p uint64) (int, bool) {
 	return slices.BinarySearchFunc(l.waits, p, func(d *delivery, p uint64) int { return cmp.Compare(d.rank, p) })
 }
 
-// crowdDelay is how long a message that finds no room to wait stays away: until those before it may have run,
-// and not before what it waits for may come again; least at least, and most at most.
-func crowdDelay(before int, each, untilDue, least, most time.Duration) time.Duration {
-	if each > 0 && before > int(most/each) {
-		return most
-	}
-	return min(max(least, time.Duration(before)*each, untilDue), most)
+// crowd is what the stay of a message depends on that finds no room to wait.
+type crowd struct {
+	before   int           // messages of its key that come first
+	each     time.Duration // how long one takes; 0: not known
+	so       time.Duration // for how long the one that has the turn has had it; 0: nobody has it
+	untilDue time.Duration // until what it has to wait for may come again
+	ackWait  time.Duration
 }
+
+// delay is how long it stays away: until those before it may have run, as far as can be told, and not before what
+// it waits for may come again. It is at most AckWait, because that is how long a process waits after a crash for
+// what it knows nothing of.
+func (c crowd) delay() time.Duration {
+	least := giveBackDelay(c.ackWait)
+	if c.each > 0 {
+		least = minCrowdDelay
+	}
+	if c.each > 0 && c.before > int(c.ackWait/c.each) {
+		return c.ackWait
+	}
+	return min(max(least, time.Duration(c.before)*c.each, c.so, c.untilDue), c.ackWait)
+}
+
+// minCrowdDelay is the shortest stay: messages that come and go cost the server and us.
+const minCrowdDelay = 50 * time.Millisecond
 
 // enter takes in a delivery that is the only one of its key. It gets the turn, waits, or finds no room.
 func (s *lanes) enter(d *delivery) arrival {
@@ -137,13 +155,9 @@ func (s *lanes) enter(d *delivery) arrival {
 		l.turn, l.began = d, s.mono()
 		return arrivalNew
 	}
-	if s.waiting >= s.limit || s.ending {
-		var untilDue time.Duration
-		if l.misses(d.rank) {
-			untilDue = l.missed[0].due - s.mono()
-		}
-		least := giveBackDelay(s.rule.ackWait)
-		d.delay = crowdDelay(l.behind(d.rank), l.each, untilDue, least, max(least, s.rule.ackWait))
+	// No lane may fill more of the room than is left for others.
+	if len(l.waits) >= s.limit-s.waiting || s.ending {
+		d.delay = s.crowding(l, d).delay()
 		s.miss(d)
 		return arrivalCrowds
 	}
@@ -154,6 +168,17 @@ func (s *lanes) enter(d *delivery) arrival {
 	s.waiting++
 	s.waits(d)
 	return arrivalWaits
+}
+
+func (s *lanes) crowding(l *lane, d *delivery) crowd {
+	c := crowd{before: l.behind(d.rank), each: l.each, ackWait: s.rule.ackWait}
+	if l.turn != nil {
+		c.so = s.mono() - l.began
+	}
+	if l.misses(d.rank) {
+		c.untilDue = l.missed[0].due - s.mono()
+	}
+	return c
 }
 
 // follow notes that d has arrived and waits for first, which is of the same key: the work that both stand for

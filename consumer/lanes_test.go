@@ -100,7 +100,7 @@ func TestACopyThatWaitsTakesThePlaceOfTheEarlierMessageThatFollowsIt(t *testing.
 }
 
 func TestWhatFindsNoRoomToWaitStaysAwayAndIsWaitedFor(t *testing.T) {
-	y := newYard(1)
+	y := newYard(2)
 	one := y.come(t, ordered("k", "1", 1), arrivalNew)
 	two := y.come(t, ordered("k", "2", 2), arrivalWaits)
 	y.come(t, ordered("k", "3", 3), arrivalCrowds)
@@ -126,21 +126,34 @@ func TestAMissedMessageThatIsGoneHoldsUpNobody(t *testing.T) {
 }
 
 func TestHowLongWhatFindsNoRoomStaysAway(t *testing.T) {
-	const least, most = time.Second, 30 * time.Second
+	const ackWait = 30 * time.Second
 	for _, c := range []struct {
-		what            string
-		before          int
-		each, due, want time.Duration
+		what string
+		crowd
+		want time.Duration
 	}{
-		{"nothing is known", 5, 0, 0, least},
-		{"those before it are fast", 100, time.Millisecond, 0, least},
-		{"those before it take a while", 100, 50 * time.Millisecond, 0, 5 * time.Second},
-		{"they take very long", 100, time.Hour, 0, most},
-		{"what it waits for is away", 1, time.Millisecond, 7 * time.Second, 7 * time.Second},
-		{"what it waits for is away for long", 1, time.Millisecond, time.Hour, most},
+		{"nothing is known", crowd{before: 5}, time.Second},
+		{"those before it are fast", crowd{before: 10, each: time.Millisecond}, minCrowdDelay},
+		{"those before it take a while", crowd{before: 100, each: 50 * time.Millisecond}, 5 * time.Second},
+		{"they take very long", crowd{before: 100, each: time.Hour}, ackWait},
+		{"the one that runs takes longer than others", crowd{before: 1, each: time.Millisecond, so: 3 * time.Second}, 3 * time.Second},
+		{"what it waits for is away", crowd{before: 1, each: time.Millisecond, untilDue: 7 * time.Second}, 7 * time.Second},
+		{"what it waits for is away for long", crowd{before: 1, untilDue: time.Hour}, ackWait},
 	} {
-		assert.Equal(t, c.want, crowdDelay(c.before, c.each, c.due, least, most), c.what)
+		c.ackWait = ackWait
+		assert.Equal(t, c.want, c.delay(), c.what)
 	}
+}
+
+func TestOneKeyLeavesRoomToWaitForOthers(t *testing.T) {
+	y := newYard(8)
+	y.come(t, ordered("hot", "1", 1), arrivalNew)
+	for q := uint64(2); q < 6; q++ {
+		y.come(t, ordered("hot", fmt.Sprint(q), q), arrivalWaits)
+	}
+	y.come(t, ordered("hot", "6", 6), arrivalCrowds)
+	y.come(t, ordered("cold", "7", 7), arrivalNew)
+	y.come(t, ordered("cold", "8", 8), arrivalWaits)
 }
 
 func TestALongOrderingKeyIsKeptAsADigestThatNoKeyEquals(t *testing.T) {

@@ -64,7 +64,7 @@ func (s *session) openOrder(ctx context.Context) error {
 	}
 	found := s.consumer.CachedInfo()
 	limit := waitLimit(found.Config.MaxAckPending)
-	s.pull.fetch.waitLimit = limit
+	s.pull.fetch.waitLimit, s.pull.single = limit, true
 	s.reg.lanes = newLanes(limit, s.beat, s.clock.Mono, s.waitsForTurn, s.hasTurn)
 	clean, err := s.loadMissed(ctx)
 	if err != nil {

@@ -124,7 +124,10 @@ func (s *session) admit(d *delivery) {
 		s.drop(d, nil)
 	case arrivalWaits:
 	case arrivalCrowds:
-		s.giveBack(d, max(d.delay, giveBackDelay(s.beat.ackWait)))
+		if d.delay == 0 {
+			d.delay = giveBackDelay(s.beat.ackWait)
+		}
+		s.giveBack(d, d.delay)
 	case arrivalConflicts:
 		s.rejectAs(d, rejectMismatch(held, d.fingerprint))
 	}

@@ -30,6 +30,7 @@ type puller struct {
 	open map[*window]struct{} // run's own
 
 	limiter *rate.Limiter // nil: none
+	single  bool          // one window at a time: what two bring would overtake each other on the way here
 	away    away
 
 	mu      sync.Mutex
@@ -69,7 +70,10 @@ func (p *puller) run(ctx context.Context) {
 		if p.wantsClose() {
 			p.closeOpen()
 		}
-		err := p.refill()
+		var err error
+		if !p.single || p.spent(ctx) {
+			err = p.refill()
+		}
 		p.forgetEnded()
 		if err == nil {
 			retry.Reset()
@@ -141,6 +145,25 @@ func (p *puller) forgetEnded() {
 	}
 }
 
+// spent reports whether every window has brought all that it was for, and the last of it has been taken.
+func (p *puller) spent(ctx context.Context) bool {
+	for w := range p.open {
+		p.mu.Lock()
+		left := w.left
+		p.mu.Unlock()
+		if left > 0 {
+			break
+		}
+		select {
+		case <-w.stop.Closed(): // it is about to
+		case <-ctx.Done():
+			return false
+		}
+	}
+	p.forgetEnded()
+	return len(p.open) == 0
+}
+
 // giveUp expects no more messages of w.
 func (p *puller) giveUp(w *window) {
 	p.mu.Lock()
@@ -172,8 +195,9 @@ func (p *puller) arrived(w *window, m jetstream.Msg) {
 	// More was asked for than fits, by what was known of sizes then: take the rest back.
 	over := p.bytes > maxPrefetchBytes && p.asked > 0 && !p.closing
 	p.closing = p.closing || over
+	last := p.single && w.left == 0
 	p.mu.Unlock()
-	if over {
+	if over || last {
 		p.look()
 	}
 	p.arrive(m)
