@@ -21,22 +21,28 @@ func (s *session) mayStart(d *delivery) bool {
 	if !d.move(stageQueued, stageWaiting) {
 		return false
 	}
-	for limiter.Wait(s.starts) != nil {
-		// The consumer stops, or the limiter lets nothing pass now: somebody may raise its limit.
-		if !pace.Sleep(s.starts, limiterLook) {
+	for {
+		r, delay := limiter.Reserve(), limiterLook
+		soon := r.OK() && r.Delay() <= limiterLook
+		if soon {
+			delay = r.Delay()
+		} else {
+			r.Cancel() // somebody may raise the limit meanwhile
+		}
+		switch alive := pace.Sleep(s.starts, delay); {
+		case !alive || d.at() != stageWaiting:
+			r.Cancel()
 			if d.move(stageWaiting, stageEnded) {
 				s.giveBackAll(append(s.reg.remove(d), d), 0)
 			}
 			return false
-		}
-		if d.at() != stageWaiting {
-			return false
+		case soon:
+			return d.move(stageWaiting, stageQueued)
 		}
 	}
-	return d.move(stageWaiting, stageQueued)
 }
 
-// limiterLook is how often a limiter of rate 0 is asked again.
+// limiterLook is how long a worker waits before it asks a slow limiter again.
 const limiterLook = 250 * time.Millisecond
 
 // rateAllowance is how many messages a limiter lets start within a quarter of AckWait: more are not asked for, so
