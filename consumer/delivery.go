@@ -41,6 +41,7 @@ type delivery struct {
 	delay time.Duration // how long the server keeps it when it ends unsettled; only for its lane
 	saved bool          // the store knows that it was missed; only for its lane
 
+	redriven  bool // it is a dead letter of ours that comes again; see redriven.go
 	placeless bool // it takes no place in the prefetch any more; guarded by the puller
 	inLane    bool // it waits for its turn; guarded by the puller
 

@@ -80,7 +80,9 @@ func TestHealthTellsStatesAgesAndSlots(t *testing.T) {
 
 func TestProbesAnswerWithStatusAndJSON(t *testing.T) {
 	r := newRig(t)
-	work := r.consumer(r.config(func(context.Context, *onefold.Message, *onefold.Effects) error { return nil }))
+	c := r.config(func(context.Context, *onefold.Message, *onefold.Effects) error { return nil })
+	c.Lease = 600 * time.Millisecond // how soon a closed store is noticed
+	work := r.consumer(c)
 	w := r.run(work)
 	r.awaitCount("state running", 1)
 	code, h := ask(t, work.ReadyHandler(), http.MethodGet)
@@ -94,8 +96,8 @@ func TestProbesAnswerWithStatusAndJSON(t *testing.T) {
 	assert.Equal(t, consumer.StatePaused, h.State)
 	code, _ = ask(t, work.LiveHandler(), http.MethodGet)
 	assert.Equal(t, http.StatusOK, code)
-	require.NoError(t, r.js.DeleteStream(r.ctx, "IN"))
-	require.Error(t, w.err())
+	require.NoError(t, r.st.Close(r.ctx))
+	require.ErrorIs(t, w.err(), onefold.ErrClosed)
 	code, h = ask(t, work.LiveHandler(), http.MethodGet)
 	assert.Equal(t, http.StatusServiceUnavailable, code)
 	assert.NotEmpty(t, h.Error)

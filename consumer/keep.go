@@ -97,7 +97,7 @@ func (s *session) renew(ctx context.Context, d *delivery) bool {
 const floorInterval = time.Second
 
 // watchFloor follows the server's ack floor until ctx ends and keeps ours in the store. It also notices
-// a consumer that has vanished while no pull was open.
+// a consumer that has vanished while no pull was open; while the consumer is stopped for a reason none is.
 func (s *session) watchFloor(ctx context.Context) {
 	ticker := time.NewTicker(floorInterval)
 	defer ticker.Stop()
@@ -112,7 +112,7 @@ func (s *session) watchFloor(ctx context.Context) {
 		case <-ticker.C:
 		}
 		samples = keepSamples(samples, s.reg.highest(), *s.floor.Load())
-		if len(samples) > 0 || s.errors.Load() > 0 {
+		if len(samples) > 0 || s.errors.Load() > 0 || s.stops.set.Load() != 0 {
 			s.moveFloor(ctx, samples)
 		}
 	}

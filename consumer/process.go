@@ -22,7 +22,7 @@ import (
 //	finish  [acked]      tell the server
 //
 // receive runs on the client's goroutine, claim and handle on a worker, commit and finish on a committer.
-// answer.go is how a delivery ends, trouble.go what happens while the store does not answer.
+// answer.go is how a delivery ends, rerun.go what follows when state moves under a run, trouble.go what happens while the store does not answer.
 
 // receive takes one delivery from the client. It never blocks.
 func (s *session) receive(m jetstream.Msg) {
@@ -47,6 +47,13 @@ func (s *session) receive(m jetstream.Msg) {
 		s.ackDuplicate(d)
 		return
 	}
+	switch s.cfg.addressee(&d.msg) {
+	case toAnother:
+		s.ackDuplicate(d) // a copy that has come again for another consumer; ours has its own place in the stream
+		return
+	case toUs:
+		d.redriven = true
+	}
 	s.identify(d)
 	s.admit(d)
 }
@@ -67,12 +74,9 @@ func (s *session) describe(d *delivery) error {
 // identify finds the key and the fingerprint. A message without an ID gets a key of its own that depends
 // on its position, so that two of them never fold into one.
 func (s *session) identify(d *delivery) {
-	id, err := s.findID(&d.msg)
+	key, err := s.findKey(d)
 	if err == nil {
-		_, err = dedupe.CheckID(id) // a blank one is none; others are taken as they are
-	}
-	if err == nil {
-		d.key = onefold.Key{Scope: s.cfg.Scope, ID: id}
+		d.key = key
 		d.fingerprint, err = s.digest(&d.msg)
 	}
 	d.identity = d.key
@@ -86,11 +90,23 @@ func (s *session) identify(d *delivery) {
 	}
 }
 
+// findKey returns the key of a message that comes for the first time; redriven.go has the others.
+func (s *session) findKey(d *delivery) (onefold.Key, error) {
+	if d.redriven {
+		return s.findRedrivenKey(d)
+	}
+	id, err := s.findID(&d.msg)
+	return onefold.Key{Scope: s.cfg.Scope, ID: id}, err
+}
+
 // findID and digest call functions of the application; a panic in one of them rejects the message instead
 // of ending the process.
 func (s *session) findID(m *onefold.Message) (id string, err error) {
 	defer recoverAs(&err)
-	return s.cfg.ID(m)
+	if id, err = s.cfg.ID(m); err == nil {
+		_, err = dedupe.CheckID(id) // a blank one is none; others are taken as they are
+	}
+	return id, err
 }
 
 func (s *session) digest(m *onefold.Message) (f onefold.Fingerprint, err error) {
@@ -389,27 +405,4 @@ func (s *session) commitDeadLetter(d *delivery, v verdict, cause error) {
 		entry.Reads = run.Reads
 	}
 	s.hand(d, entry)
-}
-
-// maxConflicts is how often a handler is run again at once when the state it read has moved; after that
-// the message waits its turn, so that a hot key does not keep a worker busy in vain.
-const maxConflicts = 16
-
-// rerun runs the handler again on the same claim: the state it read has moved. It uses up no attempt.
-func (s *session) rerun(d *delivery) {
-	d.conflicts++
-	if d.conflicts > maxConflicts || s.draining.Load() {
-		d.conflicts = 0
-		s.retryLater(d, verdict{class: onefold.ClassConflict, delay: s.rule.min, reason: onefold.ErrConflict.Error()})
-		return
-	}
-	if !s.work.push(d) {
-		s.retryLater(d, verdict{class: onefold.ClassConflict, reason: onefold.ErrConflict.Error()})
-	}
-}
-
-// resume takes up a delivery whose handler has to run again on the claim it has.
-func (s *session) resume(w *worker, d *delivery) {
-	d.cancel = w.context(s.handlers)
-	d.set(stageRunning)
 }
