@@ -263,7 +263,9 @@ func TestScenario_L15_AfterManyKeysAnIdleConsumerHoldsNothingOfThem(t *testing.T
 	work := r.consumer(c)
 	session, err := work.Open(r.ctx)
 	require.NoError(t, err)
-	r.publishMany(messages, func(i int) (string, string) { return fmt.Sprint(i), "x" })
+	for batch := range messages / 2000 {
+		r.publishMany(2000, func(i int) (string, string) { return fmt.Sprint(batch, i), "x" })
+	}
 	w := r.run(part(session.Start))
 	r.awaitCount("acked", messages)
 	r.settled()

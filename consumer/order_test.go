@@ -195,7 +195,7 @@ func TestWhatFindsNoRoomToWaitIsGivenBackAndOtherKeysGoOn(t *testing.T) {
 
 func TestAFailedMessageThatIsAwayForLongHoldsItsKeyOverACrash(t *testing.T) {
 	r, x := newRig(t), newTurns(t)
-	c := r.config(x.handler(func(_ context.Context, m *onefold.Message, fx *onefold.Effects) error {
+	c := r.config(x.handler(func(_ context.Context, m *onefold.Message, _ *onefold.Effects) error {
 		if string(m.Data) == "1" && len(x.all()) < 2 {
 			return onefold.RetryAfter(4*time.Second, errors.New("later"))
 		}
