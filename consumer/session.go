@@ -42,8 +42,10 @@ type session struct {
 	errors   atomic.Int64     // of the pulls, since the server last answered
 	failed   chan error       // the first reason that ends the session
 	trouble  trouble
+	stops    stops
 
 	handlers context.Context // ends running handlers
+	starts   context.Context // ends waiting for the rate limit
 	ops      context.Context // ends calls of the store
 	waits    context.Context // ends waiting for dead letters to be sent
 
@@ -94,10 +96,15 @@ func (c *Consumer) open(ctx context.Context, state *status) (*session, error) {
 	}
 	s.tellWeak(guarantee)
 	s.pull = newPuller(s.consumer, c.js.Conn().IsConnected, startPrefetch(cfg.Concurrency, pullLimit(found), found.AckWait), s.clock, s.receive, s.pullTrouble)
+	s.pull.fetch.slots.max, s.pull.limiter = max(found.MaxAckPending, 0), cfg.RateLimit
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails since Go 1.24
 	s.process = binary.LittleEndian.Uint64(random[:])
 	if err = s.holdScope(ctx); err != nil {
+		return nil, err
+	}
+	if err = s.openOrder(ctx); err != nil {
+		s.releaseScope(ctx)
 		return nil, err
 	}
 	return s, nil
@@ -112,7 +119,16 @@ func (s *session) run(ctx context.Context) error {
 	s.waits, endWaits = context.WithCancel(values)
 	pulling, endPulling := context.WithCancel(values)
 	keeping, endKeeping := context.WithCancel(values)
-	defer func() { endHandlers(); endOps(); endWaits(); endPulling(); endKeeping() }()
+	var endStarts context.CancelFunc
+	s.starts, endStarts = context.WithCancel(values)
+	defer func() {
+		endStarts()
+		endHandlers()
+		endOps()
+		endWaits()
+		endPulling()
+		endKeeping()
+	}()
 
 	for range s.cfg.Concurrency {
 		s.workers.Go(s.worker)
@@ -125,8 +141,14 @@ func (s *session) run(ctx context.Context) error {
 	keepers.Go(func() { s.watchFloor(keeping) })
 	keepers.Go(func() { s.keepScope(keeping) })
 	keepers.Go(func() { s.probeStore(keeping) })
+	s.become(why(s.stops.set.Load()).state(), nil)
+	if s.reg.lanes != nil {
+		keepers.Go(func() { s.watchLanes(keeping) })
+	}
+	if s.cfg.RelayWithin > 0 {
+		keepers.Go(func() { s.watchRelay(keeping) })
+	}
 	pullers.Go(func() { s.pull.run(pulling) })
-	s.become(StateRunning, nil)
 
 	var cause error
 	select {
@@ -137,15 +159,19 @@ func (s *session) run(ctx context.Context) error {
 	s.become(StateDraining, cause)
 	s.draining.Store(true)
 	endPulling()
+	endStarts()
 	pullers.Wait()
 	late := s.endWork(endHandlers, endOps)
 	endWaits()
 	s.background.Wait()
-	s.flush(values)
+	flushed := s.flush(values)
 	endKeeping()
 	keepers.Wait()
 	last, cancel := context.WithTimeout(values, lastTimeout)
 	defer cancel()
+	if s.reg.lanes != nil && flushed && late == nil {
+		s.endOrder(last)
+	}
 	s.releaseScope(last)
 	s.become(StateStopped, cause)
 	return errors.Join(cause, late)
