@@ -3,7 +3,9 @@ package consumer
 import (
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/time/rate"
 
 	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/dedupe"
@@ -20,6 +22,7 @@ const (
 	DefaultRetention       = 24 * time.Hour
 	DefaultMaxAckPending   = 10_000
 	DefaultShutdownTimeout = 20 * time.Second
+	DefaultRelayWithin     = time.Minute
 
 	// DefaultDeadLetterStream catches every dead letter whose subject no other stream captures.
 	DefaultDeadLetterStream = "ONEFOLD_DEAD"
@@ -53,6 +56,21 @@ type Config struct {
 	// Changing it forgets what was done.
 	Scope string
 
+	// OrderBy names what a message belongs to, for instance an order or an account; nil or "": no order. Of the
+	// messages that this process holds no two of one ordering key run at once, and none starts before an earlier
+	// one that it has seen is settled (done or a dead letter): a message that fails holds up its key until then.
+	// docs/guarantees.md says how far that goes; several processes on one durable are not in one order. It must
+	// depend on the message alone; a panic makes a dead letter of the message. OrderBy costs rate where a key has
+	// many messages, and an AckWait at the start after a crash.
+	OrderBy func(*onefold.Message) string
+	// RateLimit is asked for a token before each message is claimed, duplicates included; nil: no limit. One
+	// limiter may serve several consumers, and its limit may be changed while they run.
+	RateLimit *rate.Limiter
+	// RelayWithin is for how long effects may wait in the store with no relay asking for them: then nothing more
+	// is claimed until one does (StateUnrelayed), because what handlers send would only pile up. Default
+	// DefaultRelayWithin; negative: for ever.
+	RelayWithin time.Duration
+
 	Concurrency     int           // handlers running at once; default DefaultConcurrency
 	MaxAttempts     int           // runs before a failing message becomes a dead letter; default DefaultMaxAttempts
 	RetryMin        time.Duration // delay after the first failure; doubles; default DefaultRetryMin
@@ -60,6 +78,7 @@ type Config struct {
 	AckWait         time.Duration // server's patience, renewed while we work; default DefaultAckWait, or what an adopted consumer has
 	Lease           time.Duration // life of a claim, renewed while we work; default DefaultLease
 	Retention       time.Duration // how long a finished key dedupes republished copies; default DefaultRetention
+	RepublishWithin time.Duration // longest time after which a producer or a person publishes an ID again; Retention must cover it; 0: not checked
 	MaxAckPending   int           // unanswered messages the server allows; default DefaultMaxAckPending, or what an adopted consumer has
 	ShutdownTimeout time.Duration // time for running handlers to end; Run returns a few seconds later at most; default DefaultShutdownTimeout
 
@@ -67,6 +86,11 @@ type Config struct {
 	// If no stream captures it, DeadLetterStream (default DefaultDeadLetterStream) is made for it.
 	DeadLetterSubject string
 	DeadLetterStream  string
+
+	// ReplyPrefix is what the subjects of answers to requests must begin with, so that a message cannot have
+	// something published anywhere; default nats.InboxPrefix. See HeaderReplyTo. Whoever can publish an ID with its
+	// payload can read its result.
+	ReplyPrefix string
 
 	Observer *onefold.Observer // nil: nobody is told
 	Clock    onefold.Clock     // zero: the machine's
@@ -82,9 +106,11 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.Lease, DefaultLease)
 	setDefault(&c.Retention, DefaultRetention)
 	setDefault(&c.ShutdownTimeout, DefaultShutdownTimeout)
+	setDefault(&c.RelayWithin, DefaultRelayWithin)
 	setDefault(&c.Scope, c.Stream+"/"+c.Name)
 	setDefault(&c.DeadLetterSubject, DefaultDeadLetterPrefix+c.Stream+"."+c.Name)
 	setDefault(&c.DeadLetterStream, DefaultDeadLetterStream)
+	setDefault(&c.ReplyPrefix, nats.InboxPrefix)
 	if c.ID == nil {
 		c.ID = dedupe.DefaultID
 	}

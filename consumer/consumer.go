@@ -19,6 +19,8 @@ var (
 	ErrScopeInUse = errors.New("used by another live consumer of this store")
 	// ErrHandlersRunning: handlers ignored the end of their context at shutdown; their results are refused.
 	ErrHandlersRunning = errors.New("handlers still running after the shutdown timeout")
+	// ErrUnrelayed: nobody carries out what the store holds. It does not end Run; it goes with StateUnrelayed.
+	ErrUnrelayed = errors.New("no relay")
 )
 
 // Consumer runs a handler for the messages of one durable JetStream consumer. It is a [onefold.Part].
@@ -26,6 +28,8 @@ type Consumer struct {
 	js  jetstream.JetStream
 	st  onefold.Store
 	cfg Config
+
+	live live
 }
 
 // New checks the configuration and returns a consumer that is not running yet. It does no I/O. The
@@ -65,6 +69,7 @@ func New(js jetstream.JetStream, st onefold.Store, cfg Config) (*Consumer, error
 // Run may be called again after it has returned.
 func (c *Consumer) Run(ctx context.Context) error {
 	state := newStatus(c.cfg)
+	c.live.opens(state)
 	s, err := c.openPatiently(ctx, state)
 	if ctx.Err() != nil && s == nil {
 		state.become(StateStopped, nil)
@@ -74,6 +79,8 @@ func (c *Consumer) Run(ctx context.Context) error {
 		state.become(StateStopped, err)
 		return fmt.Errorf("consumer %s on stream %s: %w", c.cfg.Name, c.cfg.Stream, err)
 	}
+	c.live.runs(s)
+	defer c.live.ends()
 	if err := s.run(ctx); err != nil {
 		return fmt.Errorf("consumer %s on stream %s: %w", c.cfg.Name, c.cfg.Stream, err)
 	}

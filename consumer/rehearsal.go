@@ -16,7 +16,8 @@ import (
 // handle, commit, finish, with the same decisions and events. It is what package onefoldtest is made of; tests of
 // handlers use that.
 //
-// Nothing happens between two calls: no heartbeat renews claims, nothing is pulled, and the floor is not moved. An
+// Nothing happens between two calls: no heartbeat renews claims, nothing is pulled, and the floor is not moved. Messages
+// come in the order in which they are delivered, so that Config.OrderBy and RateLimit make nothing wait. An
 // observer function that calls runtime.Goexit cuts the message off at that point, as the death of the process would;
 // the Rehearsal is of no use any more then and has to be closed.
 //
@@ -40,13 +41,14 @@ func NewRehearsal(st onefold.Store, cfg Config) (*Rehearsal, error) {
 		return nil, fmt.Errorf("consumer %q on stream %q: %w", cfg.Name, cfg.Stream, err)
 	}
 	setDefault(&cfg.AckWait, DefaultAckWait)
+	cfg.RateLimit = nil // nobody waits here
 	s := newSession(cfg, st, newStatus(cfg), onefold.DefaultMaxPayload)
 	s.beat = heartbeatRule{ackWait: cfg.AckWait, lease: cfg.Lease}
 	s.floor.Store(&floor{})
 	s.pull = newPuller(nil, nil, prefetch{}, s.clock, s.receive, s.pullTrouble)
 	s.pull.paused = true // what is held is counted, and nothing is asked for
 	own, end := context.WithCancel(context.Background())
-	s.handlers, s.ops, s.waits = own, own, own
+	s.handlers, s.starts, s.ops, s.waits = own, own, own, own
 	return &Rehearsal{s: s, end: end}, nil
 }
 

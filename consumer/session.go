@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/dedupe"
 )
 
 // session is one call of Run: the goroutines, what they share, and who ends whom.
@@ -41,8 +42,10 @@ type session struct {
 	errors   atomic.Int64     // of the pulls, since the server last answered
 	failed   chan error       // the first reason that ends the session
 	trouble  trouble
+	stops    stops
 
 	handlers context.Context // ends running handlers
+	starts   context.Context // ends waiting for the rate limit
 	ops      context.Context // ends calls of the store
 	waits    context.Context // ends waiting for dead letters to be sent
 
@@ -83,12 +86,18 @@ func (c *Consumer) open(ctx context.Context, state *status) (*session, error) {
 	s.floor.Store(&f)
 	found := s.consumer.CachedInfo().Config
 	s.beat = heartbeatRule{ackWait: found.AckWait, lease: cfg.Lease}
-	if cfg.Retention < 2*found.AckWait {
-		return nil, fmt.Errorf("%w: Config.Retention is %v and AckWait %v: a message whose ack is lost would come again after its key is forgotten; raise Retention to at least %v",
-			onefold.ErrInvalid, cfg.Retention, found.AckWait, 2*found.AckWait)
+	guarantee := dedupe.Assess(setupOf(cfg, found, info.Config, c.st.Info()))
+	if err := guarantee.Err(); err != nil {
+		return nil, err
 	}
+	s.tellWeak(guarantee)
 	s.pull = newPuller(s.consumer, c.js.Conn().IsConnected, startPrefetch(cfg.Concurrency, pullLimit(found), found.AckWait), s.clock, s.receive, s.pullTrouble)
+	s.pull.fetch.slots.max, s.pull.limiter = max(found.MaxAckPending, 0), cfg.RateLimit
 	if err = s.holdScope(ctx); err != nil {
+		return nil, err
+	}
+	if err = s.openOrder(ctx); err != nil {
+		s.releaseScope(ctx)
 		return nil, err
 	}
 	return s, nil
@@ -117,7 +126,16 @@ func (s *session) run(ctx context.Context) error {
 	s.waits, endWaits = context.WithCancel(values)
 	pulling, endPulling := context.WithCancel(values)
 	keeping, endKeeping := context.WithCancel(values)
-	defer func() { endHandlers(); endOps(); endWaits(); endPulling(); endKeeping() }()
+	var endStarts context.CancelFunc
+	s.starts, endStarts = context.WithCancel(values)
+	defer func() {
+		endStarts()
+		endHandlers()
+		endOps()
+		endWaits()
+		endPulling()
+		endKeeping()
+	}()
 
 	for range s.cfg.Concurrency {
 		s.workers.Go(s.worker)
@@ -130,8 +148,14 @@ func (s *session) run(ctx context.Context) error {
 	keepers.Go(func() { s.watchFloor(keeping) })
 	keepers.Go(func() { s.keepScope(keeping) })
 	keepers.Go(func() { s.probeStore(keeping) })
+	s.become(why(s.stops.set.Load()).state(), nil)
+	if s.reg.lanes != nil {
+		keepers.Go(func() { s.watchLanes(keeping) })
+	}
+	if s.cfg.RelayWithin > 0 {
+		keepers.Go(func() { s.watchRelay(keeping) })
+	}
 	pullers.Go(func() { s.pull.run(pulling) })
-	s.become(StateRunning, nil)
 
 	var cause error
 	select {
@@ -142,15 +166,19 @@ func (s *session) run(ctx context.Context) error {
 	s.become(StateDraining, cause)
 	s.draining.Store(true)
 	endPulling()
+	endStarts()
 	pullers.Wait()
 	late := s.endWork(endHandlers, endOps)
 	endWaits()
 	s.background.Wait()
-	s.flush(values)
+	flushed := s.flush(values)
 	endKeeping()
 	keepers.Wait()
 	last, cancel := context.WithTimeout(values, lastTimeout)
 	defer cancel()
+	if s.reg.lanes != nil && flushed && late == nil {
+		s.endOrder(last)
+	}
 	s.releaseScope(last)
 	s.become(StateStopped, cause)
 	return errors.Join(cause, late)

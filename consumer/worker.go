@@ -62,7 +62,7 @@ func (s *session) carry(w *worker, d *delivery) {
 	if d.conflicts > 0 {
 		s.resume(w, d)
 		s.handle(w, d)
-	} else if s.claim(w, d) {
+	} else if s.mayStart(d) && s.claim(w, d) {
 		s.handle(w, d)
 	}
 }

@@ -18,6 +18,13 @@ func (k *Kit) Published(subject string, bodies ...any) {
 	k.compareSent(onefold.KindMessage, subject, bodies)
 }
 
+// Called asserts that exactly these calls of the function name were asked for with fx.Call or fx.CallOnce and have been
+// made, in this order, each ID counted once. No function runs in the kit. The arguments become bytes as in fx.Call.
+func (k *Kit) Called(name string, args ...any) {
+	k.tb.Helper()
+	k.compareSent(onefold.KindCall, name, args)
+}
+
 func (k *Kit) compareSent(kind, target string, bodies []any) {
 	k.tb.Helper()
 	var got, want []string

@@ -82,6 +82,11 @@ func TestHandlersThatAskThroughFxSurvive(t *testing.T) {
 			fx.Emit(onefold.Effect{Target: "reminders", Timer: "overdue", NotBefore: msg.Time.Add(time.Hour)})
 			return nil
 		},
+		"calls": func(_ context.Context, msg *onefold.Message, fx *onefold.Effects) error {
+			fx.Call("charge", msg.Sequence)
+			fx.CallOnce("fax", fx.Key().ID)
+			return nil
+		},
 		"nothing": func(context.Context, *onefold.Message, *onefold.Effects) error { return nil },
 		"failing twice": func(_ context.Context, _ *onefold.Message, fx *onefold.Effects) error {
 			fx.Publish("out", "x")
@@ -369,6 +374,24 @@ func TestWhatWaitsLeavesWhenItsTimeHasCome(t *testing.T) {
 	kit.Published("later")
 	kit.Advance(time.Hour)
 	kit.Published("later", []byte("1"), []byte("2"))
+}
+
+func TestCallsAreAsserted(t *testing.T) {
+	kit := onefoldtest.New(t, consumer.Config{Handler: func(_ context.Context, _ *onefold.Message, fx *onefold.Effects) error {
+		fx.Call("charge", fx.Key().ID)
+		fx.CallOnce("fax", fx.Key().ID)
+		return nil
+	}})
+	m := kit.Message("in", "a", 1)
+	kit.CrashAt(onefoldtest.Published, m) // on the way of the first row
+	kit.Run(m)
+	kit.Called("charge", "a")
+	kit.Called("fax", "a")
+	kit.Called("other")
+	assert.Contains(t, judged(t, func(tb testing.TB) {
+		other := onefoldtest.New(tb, consumer.Config{Handler: func(context.Context, *onefold.Message, *onefold.Effects) error { return nil }})
+		other.Called("charge", 1)
+	}), "call to charge: 0 were sent and 1 are expected\n  expected: 1")
 }
 
 func TestTheServicesObserverIsTold(t *testing.T) {

@@ -100,6 +100,16 @@ func (w *world) sendRow(ctx context.Context, r onefold.Row) error {
 		w.reach(p)
 	}
 	tell(own.Fetched, Fetched)
+	if r.Effect.Once {
+		// As the relay does it: announced before the call, and not made again when nobody knows how it ended.
+		announced := onefold.Settlement{Row: r, State: onefold.Tried}
+		if r.Tried {
+			announced.State, announced.Reason = onefold.Parked, "the outcome of the call is not known"
+		}
+		if err := w.store.Settle(ctx, []onefold.Settlement{announced}); err != nil || r.Tried {
+			return err
+		}
+	}
 	event.Duplicate = w.receive(r)
 	tell(own.Published, Published)
 	if err := w.store.Settle(ctx, []onefold.Settlement{{Row: r, State: onefold.Sent}}); err != nil {
