@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -8,13 +9,15 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/onefold-go/onefold"
 )
 
-// session is one call of Run: the goroutines, what they share, and who ends whom.
+// session is one stretch of Run on one durable: the goroutines, what they share, and who ends whom.
 type session struct {
 	cfg       Config // effective
 	st        onefold.Store
@@ -34,6 +37,11 @@ type session struct {
 	floor   atomic.Pointer[floor]
 
 	*status
+	made      time.Time            // when the durable was made
+	notice    error                // what the server has lost since the last session
+	announce  func()               // asks again who else serves the durable
+	listening []*nats.Subscription // see askPresence
+
 	scope    []*onefold.Claim // see holdScope
 	process  uint64           // with attempts: who holds a claim
 	attempts atomic.Uint64    // of claims
@@ -54,15 +62,30 @@ const committerCount = 2
 
 // open finds or makes what the session needs on the server and in the store.
 func (c *Consumer) open(ctx context.Context, state *status) (*session, error) {
-	cfg := c.cfg
-	stream, err := c.js.Stream(ctx, cfg.Stream)
+	stream, err := c.js.Stream(ctx, c.cfg.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, fmt.Errorf("%w; create it first, or correct Config.Stream", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look up the stream: %w", err)
 	}
-	info := stream.CachedInfo()
+	s, err := c.newSession(state)
+	if err != nil {
+		return nil, err
+	}
+	if err = s.settleIn(ctx, stream); err != nil {
+		s.leave(ctx)
+		return nil, err
+	}
+	found := s.consumer.CachedInfo().Config
+	s.beat = heartbeatRule{ackWait: found.AckWait, lease: s.cfg.Lease}
+	s.pull = newPuller(s.consumer, c.js.Conn().IsConnected, startPrefetch(s.cfg.Concurrency, pullLimit(found), found.AckWait), s.clock, s.receive, s.pullTrouble)
+	return s, nil
+}
+
+// newSession is a session that has asked nobody yet.
+func (c *Consumer) newSession(state *status) (*session, error) {
+	cfg := c.cfg
 	s := &session{cfg: cfg, st: c.st, js: c.js, status: state, obs: *cfg.Observer, clock: cfg.Clock,
 		rule: retryRule{maxAttempts: cfg.MaxAttempts, min: cfg.RetryMin, max: cfg.RetryMax},
 		reg:  newRegistry(), work: newFifo[*delivery](cfg.Concurrency), commits: newFifo[*delivery](committerCount), failed: make(chan error, 1)}
@@ -73,32 +96,54 @@ func (c *Consumer) open(ctx context.Context, state *status) (*session, error) {
 		return nil, fmt.Errorf("%w: the store's MaxEntry is %d and the server's max_payload %d: a dead letter could not be stored; raise MaxEntry to %d",
 			onefold.ErrInvalid, s.limits.MaxEntry, s.limits.MaxPayload, need)
 	}
-	stored, err := s.loadFloor(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read the floor: %w", err)
-	}
-	if err := ensureDeadLetters(ctx, c.js, cfg, info.Config.Replicas); err != nil {
-		return nil, err
-	}
-	var f floor
-	if s.consumer, f, err = ensureConsumer(ctx, c.js, cfg, stored, info); err != nil {
-		return nil, err
-	}
-	s.floor.Store(&f)
-	found := s.consumer.CachedInfo().Config
-	s.beat = heartbeatRule{ackWait: found.AckWait, lease: cfg.Lease}
-	if cfg.Retention < 2*found.AckWait {
-		return nil, fmt.Errorf("%w: Config.Retention is %v and AckWait %v: a message whose ack is lost would come again after its key is forgotten; raise Retention to at least %v",
-			onefold.ErrInvalid, cfg.Retention, found.AckWait, 2*found.AckWait)
-	}
-	s.pull = newPuller(s.consumer, c.js.Conn().IsConnected, startPrefetch(cfg.Concurrency, pullLimit(found), found.AckWait), s.clock, s.receive, s.pullTrouble)
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails since Go 1.24
 	s.process = binary.LittleEndian.Uint64(random[:])
-	if err = s.holdScope(ctx); err != nil {
-		return nil, err
-	}
 	return s, nil
+}
+
+// settleIn makes sure that nobody else serves the durable, that store, durable and stream of dead letters fit
+// together, and that the store knows where the session began.
+func (s *session) settleIn(ctx context.Context, stream jetstream.Stream) error {
+	if err := s.holdScope(ctx); err != nil {
+		return err
+	}
+	if err := s.askPresence(ctx); err != nil {
+		return err
+	}
+	info := stream.CachedInfo()
+	stored, err := s.loadFloor(ctx)
+	if err != nil {
+		return fmt.Errorf("read the floor: %w", err)
+	}
+	if err := ensureDeadLetters(ctx, s.js, s.cfg, info.Config.Replicas); err != nil {
+		return err
+	}
+	f, err := s.ensureConsumer(ctx, stored, stream)
+	if err != nil {
+		return err
+	}
+	if wait := s.consumer.CachedInfo().Config.AckWait; s.cfg.Retention < 2*wait {
+		return fmt.Errorf("%w: Config.Retention is %v and AckWait %v: a message whose ack is lost would come again after its key is forgotten; raise Retention to at least %v",
+			onefold.ErrInvalid, s.cfg.Retention, wait, 2*wait)
+	}
+	s.notice = stored.lost(info.Created.UnixNano(), info.State.LastSeq)
+	// A durable that is lost before anything is settled has to be made again where this one began.
+	if !bytes.Equal(f.encode(), stored.encode()) {
+		if err := s.storeFloor(ctx, f); err != nil {
+			return fmt.Errorf("store the floor: %w", err)
+		}
+	}
+	s.floor.Store(&f)
+	return nil
+}
+
+// leave gives up what keeps others from serving the durable.
+func (s *session) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTimeout)
+	defer cancel()
+	s.leavePresence()
+	s.releaseScope(ctx)
 }
 
 // run starts the goroutines, waits for the end, and ends them in the order of a message's life.
@@ -124,7 +169,8 @@ func (s *session) run(ctx context.Context) error {
 	keepers.Go(func() { s.keepScope(keeping) })
 	keepers.Go(func() { s.probeStore(keeping) })
 	pullers.Go(func() { s.pull.run(pulling) })
-	s.become(StateRunning, nil)
+	s.become(StateRunning, s.notice)
+	keepers.Go(func() { s.watchConnection(keeping) })
 
 	var cause error
 	select {
@@ -142,10 +188,12 @@ func (s *session) run(ctx context.Context) error {
 	s.flush(values)
 	endKeeping()
 	keepers.Wait()
-	last, cancel := context.WithTimeout(values, lastTimeout)
-	defer cancel()
-	s.releaseScope(last)
-	s.become(StateStopped, cause)
+	if !vanished(cause) {
+		last, cancel := context.WithTimeout(values, lastTimeout)
+		defer cancel()
+		s.noteBinding(last)
+	}
+	s.leave(values)
 	return errors.Join(cause, late)
 }
 
