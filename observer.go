@@ -16,7 +16,7 @@ type Observer struct {
 	Acked     func(DeliveryEvent) // [acked] the ack is in the connection's buffer
 
 	Fetched   func(RowEvent) // [fetched] the relay holds a row
-	Published func(RowEvent) // [published] its stream has it; Duplicate if it had it already
+	Published func(RowEvent) // [published] its stream has it (Duplicate if it had it already), or its function has returned
 	Settled   func(RowEvent) // [settled] its end is durable
 
 	Duplicate    func(DeliveryEvent) // acked without running: the key is done
@@ -30,7 +30,12 @@ type Observer struct {
 	RowDelayed func(RowEvent) // could not be sent now; tried again after Delay
 	RowParked  func(RowEvent) // given up for now; a person decides
 
+	RowResumed   func(RowEvent) // a person lets a parked row go again; Reason says why
+	RowDiscarded func(RowEvent) // a person has given a parked row up for good; Reason says why
+
 	State func(StateEvent) // a part changed its state
+
+	Warned func(WarnEvent) // a setting weakens the promise; see dedupe.Assess
 
 	Upkeep func(UpkeepEvent) // a store has done a piece of work in the background, or failed to
 }
@@ -81,6 +86,7 @@ type RowEvent struct {
 	Duplicate bool          // Published: the stream had this ID already
 	Sequence  uint64        // Published: position in the stream
 	Delay     time.Duration // RowDelayed
+	Reason    string        // RowResumed, RowDiscarded
 	Class     Class
 	Err       error
 }
@@ -90,8 +96,15 @@ type StateEvent struct {
 	At   time.Time
 	Part string // "consumer ORDERS/billing", "relay"
 	From string
-	To   string // "waiting to start", "running", "waiting for the store", "draining", "stopped"; a relay: "running", "waiting", "stopped"
+	To   string // "waiting to start", "running", "waiting for the store", "waiting for the server", "draining", "stopped"; a relay: "running", "waiting", "stopped"
 	Err  error  // why
+}
+
+// WarnEvent tells of a setting that weakens what is promised, once when a part starts.
+type WarnEvent struct {
+	At   time.Time
+	Part string // as in StateEvent
+	Text string // the setting, its value, what follows, and the remedy
 }
 
 // UpkeepEvent tells of a piece of work that a store has done in the background. What failed is tried again.

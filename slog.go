@@ -6,8 +6,9 @@ import (
 	"log/slog"
 )
 
-// SlogObserver logs through l what a person wants to read: dead letters, parked rows and lost claims as
-// warnings, as is a copy of what became a dead letter earlier and a change of state that has a reason; retries
+// SlogObserver logs through l what a person wants to read: dead letters, parked and discarded rows and lost claims as
+// warnings, as is a copy of what became a dead letter earlier, a change of state that has a reason and a setting that
+// weakens the promise; retries
 // and other changes of state as information; the rest at debug level. A panic is logged with its stack. It
 // never logs a payload, and IDs only quoted and cut.
 func SlogObserver(l *slog.Logger) *Observer {
@@ -49,6 +50,11 @@ func SlogObserver(l *slog.Logger) *Observer {
 		Settled:      row(slog.LevelDebug, "row settled"),
 		RowDelayed:   row(slog.LevelInfo, "row not sent, tried again"),
 		RowParked:    row(slog.LevelWarn, "row parked"),
+		RowResumed:   row(slog.LevelInfo, "parked row resumed"),
+		RowDiscarded: row(slog.LevelWarn, "parked row discarded"),
+		Warned: func(e WarnEvent) {
+			l.LogAttrs(context.Background(), slog.LevelWarn, "promise weakened", slog.String("part", e.Part), slog.String("why", e.Text))
+		},
 		State: func(e StateEvent) {
 			level, attrs := slog.LevelInfo, []slog.Attr{slog.String("part", e.Part), slog.String("from", e.From), slog.String("to", e.To)}
 			if e.Err != nil {
@@ -77,6 +83,9 @@ func rowAttrs(e RowEvent) []slog.Attr {
 	}
 	if e.Delay > 0 {
 		attrs = append(attrs, slog.Duration("delay", e.Delay))
+	}
+	if e.Reason != "" {
+		attrs = append(attrs, slog.String("reason", e.Reason))
 	}
 	return appendError(attrs, e.Class, e.Err)
 }

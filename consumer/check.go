@@ -46,6 +46,9 @@ func (c Config) check() error {
 	c.checkNumbers(&p)
 	c.checkTimes(&p)
 	c.checkStart(&p)
+	if err := onefold.CheckSubject(strings.TrimSuffix(c.ReplyPrefix, ".")); err != nil {
+		p.add("ReplyPrefix: %w", err)
+	}
 	for _, f := range c.FilterSubjects {
 		if err := checkFilter(f); err != nil {
 			p.add("FilterSubjects: %w", err)
@@ -88,7 +91,8 @@ func (c Config) checkTimes(p *problems) {
 		value, least time.Duration
 	}{
 		{"RetryMin", c.RetryMin, minDuration}, {"RetryMax", c.RetryMax, minDuration}, {"AckWait", c.AckWait, minAckWait},
-		{"Lease", c.Lease, minLease}, {"Retention", c.Retention, minRetention}, {"ShutdownTimeout", c.ShutdownTimeout, minDuration},
+		{"Lease", c.Lease, minLease}, {"Retention", c.Retention, minRetention},
+		{"RepublishWithin", c.RepublishWithin, minDuration}, {"ShutdownTimeout", c.ShutdownTimeout, minDuration},
 		{"LostTimeout", c.LostTimeout, minDuration},
 	} {
 		// A zero is left only where an adopted consumer decides.

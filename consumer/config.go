@@ -3,6 +3,7 @@ package consumer
 import (
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/onefold-go/onefold"
@@ -61,6 +62,7 @@ type Config struct {
 	AckWait         time.Duration // server's patience, renewed while we work; default DefaultAckWait, or what an adopted consumer has
 	Lease           time.Duration // life of a claim, renewed while we work; default DefaultLease
 	Retention       time.Duration // how long a finished key dedupes republished copies; default DefaultRetention
+	RepublishWithin time.Duration // longest time after which a producer or a person publishes an ID again; Retention must cover it; 0: not checked
 	MaxAckPending   int           // unanswered messages the server allows; default DefaultMaxAckPending, or what an adopted consumer has
 	ShutdownTimeout time.Duration // time for running handlers to end; Run returns a few seconds later at most; default DefaultShutdownTimeout
 
@@ -80,6 +82,10 @@ type Config struct {
 	// LostTimeout is how long a stream that has vanished, or a durable that is not ours to make, may stay away
 	// before Run ends; default DefaultLostTimeout.
 	LostTimeout time.Duration
+	// ReplyPrefix is what the subjects of answers to requests must begin with, so that a message cannot have
+	// something published anywhere; default nats.InboxPrefix. See HeaderReplyTo. Whoever can publish an ID with its
+	// payload can read its result.
+	ReplyPrefix string
 
 	Observer *onefold.Observer // nil: nobody is told
 	Clock    onefold.Clock     // zero: the machine's
@@ -99,6 +105,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.Scope, c.Stream+"/"+c.Name)
 	setDefault(&c.DeadLetterSubject, DefaultDeadLetterPrefix+c.Stream+"."+c.Name)
 	setDefault(&c.DeadLetterStream, DefaultDeadLetterStream)
+	setDefault(&c.ReplyPrefix, nats.InboxPrefix)
 	if c.ID == nil {
 		c.ID = dedupe.DefaultID
 	}

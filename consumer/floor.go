@@ -79,19 +79,19 @@ func (f floor) fit(created int64, filter string, position, last uint64) floor {
 	return fitted
 }
 
-// lost says what the stream no longer has of what was seen in it, nil if nothing.
-func (f floor) lost(created int64, last uint64) error {
+// lost says what the stream no longer has of what was seen in it; empty: nothing.
+func (f floor) lost(created int64, last uint64) string {
 	seen := max(f.Seen, f.At.Sequence)
 	switch {
 	case f.Created == 0:
-		return nil
+		return ""
 	case f.Created != created:
-		return fmt.Errorf("the stream was made anew at %s: of the former one positions up to %d had been seen; what it held and was not done is gone",
+		return fmt.Sprintf("the stream was made anew at %s: of the former one positions up to %d had been seen; what it held and was not done is gone",
 			time.Unix(0, created).UTC().Format(time.RFC3339), seen)
 	case last < seen:
-		return fmt.Errorf("the stream ends at position %d, and %d had been seen: it has lost its end", last, seen)
+		return fmt.Sprintf("the stream ends at position %d, and %d had been seen: it has lost its end", last, seen)
 	}
-	return nil
+	return ""
 }
 
 // filterOf is the stored form of filter subjects: sorted, separated by blanks, which no subject contains.

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/dedupe"
 )
 
 // session is one stretch of Run on one durable: the goroutines, what they share, and who ends whom.
@@ -38,7 +39,6 @@ type session struct {
 
 	*status
 	made      time.Time            // when the durable was made
-	notice    error                // what the server has lost since the last session
 	announce  func()               // asks again who else serves the durable
 	listening []*nats.Subscription // see askPresence
 
@@ -123,11 +123,14 @@ func (s *session) settleIn(ctx context.Context, stream jetstream.Stream) error {
 	if err != nil {
 		return err
 	}
-	if wait := s.consumer.CachedInfo().Config.AckWait; s.cfg.Retention < 2*wait {
-		return fmt.Errorf("%w: Config.Retention is %v and AckWait %v: a message whose ack is lost would come again after its key is forgotten; raise Retention to at least %v",
-			onefold.ErrInvalid, s.cfg.Retention, wait, 2*wait)
+	guarantee := dedupe.Assess(setupOf(s.cfg, s.consumer.CachedInfo().Config, info.Config, s.st.Info()))
+	if err := guarantee.Err(); err != nil {
+		return err
 	}
-	s.notice = stored.lost(info.Created.UnixNano(), info.State.LastSeq)
+	s.tellWeak(guarantee)
+	if lost := stored.lost(info.Created.UnixNano(), info.State.LastSeq); lost != "" {
+		s.warn(lost)
+	}
 	// A durable that is lost before anything is settled has to be made again where this one began.
 	if !bytes.Equal(f.encode(), stored.encode()) {
 		if err := s.storeFloor(ctx, f); err != nil {
@@ -169,7 +172,7 @@ func (s *session) run(ctx context.Context) error {
 	keepers.Go(func() { s.keepScope(keeping) })
 	keepers.Go(func() { s.probeStore(keeping) })
 	pullers.Go(func() { s.pull.run(pulling) })
-	s.become(StateRunning, s.notice)
+	s.become(StateRunning, nil)
 	keepers.Go(func() { s.watchConnection(keeping) })
 
 	var cause error

@@ -10,7 +10,7 @@ import (
 const (
 	StateNew          = "new"
 	StateOpening      = "waiting to start"       // server, store, stream or durable cannot be reached yet, or not any more
-	StateRunning      = "running"                // messages come as they can be handled; Err tells what the server has lost
+	StateRunning      = "running"                // messages come as they can be handled
 	StateWaiting      = "waiting for the store"  // nothing is asked for until the store answers again
 	StateDisconnected = "waiting for the server" // the connection is lost; what runs goes on
 	StateDraining     = "draining"               // no new messages; what runs may end

@@ -19,6 +19,10 @@ type answer struct {
 	row *onefold.Row
 	ack *jetstream.PubAck // nil if err is not nil
 	err error
+
+	verified bool          // a duplicate that has been looked for
+	call     *callEnd      // of a row that was admitted to the calls; nil: it was not
+	away     time.Duration // > 0: not tried now, because of err; comes again after this time
 }
 
 // publisher sends rows to JetStream without waiting and collects the answers in the order they come. It
@@ -94,6 +98,13 @@ func (p *publisher) take() []answer {
 	got := p.answers
 	p.answers = make([]answer, 0, len(got))
 	return got
+}
+
+// pending is how many rows wait for their answer.
+func (p *publisher) pending() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.out)
 }
 
 // close ends what is out with an error and frees what the client holds for this publisher.

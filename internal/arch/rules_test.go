@@ -17,7 +17,7 @@ const anything = "*"
 var own = map[string][]string{
 	".":         {},
 	"dedupe":    {".", "internal/safecall", "internal/commit", "internal/pace"},
-	"outbox":    {".", "internal/commit", "internal/pace"},
+	"outbox":    {".", "internal/safecall", "internal/commit", "internal/pace"},
 	"consumer":  {".", "dedupe", "internal/safecall", "internal/commit", "internal/pace"},
 	"store/...": {"."},
 

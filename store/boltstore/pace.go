@@ -10,7 +10,7 @@ import (
 const workSlice = 100 * time.Microsecond
 
 // behind is how many pieces of work wait when commits come faster than the upkeep can follow in what they leave free.
-// Then it goes first: what it puts off would have to be done all the same, and each segment that waits to be sealed is
+// Then it does not rest: what it puts off would have to be done all the same, and each segment that waits to be sealed is
 // looked at by every commit.
 const behind = 3
 
@@ -107,9 +107,7 @@ func (s *Store) between() error {
 		return errStopped
 	}
 	p := &s.pace
-	if p.waiting < behind {
-		runtime.Gosched()
-	}
+	runtime.Gosched()
 	now := s.real()
 	worked := now - p.began
 	if worked < workSlice {
