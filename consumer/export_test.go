@@ -16,6 +16,12 @@ func (s *session) Counts() (asked, held, keys int) {
 // Floor is the stream position below which everything is settled.
 func (s *session) Floor() uint64 { return s.floor.Load().At.Sequence }
 
+// FloorIn is the position of a stored floor, 0 if there is none.
+func FloorIn(stored []byte) uint64 {
+	f, _ := decodeFloor(stored)
+	return f.At.Sequence
+}
+
 // size is how many keys are held.
 func (r *registry) size() int {
 	r.mu.Lock()
