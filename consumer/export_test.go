@@ -22,6 +22,17 @@ func FloorIn(stored []byte) uint64 {
 	return f.At.Sequence
 }
 
+// FloorAt is a stored floor set back to a position.
+func FloorAt(stored []byte, position uint64) []byte {
+	f, _ := decodeFloor(stored)
+	f.At.Sequence = position
+	return f.encode()
+}
+
+// Deafen has a session answer nobody, and Announce has it tell that it is there.
+func (s *session) Deafen()   { _ = s.listening[0].Unsubscribe() }
+func (s *session) Announce() { s.announce() }
+
 // size is how many keys are held.
 func (r *registry) size() int {
 	r.mu.Lock()
