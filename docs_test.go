@@ -26,6 +26,7 @@ import (
 var defaults = map[string]any{
 	"onefold.DefaultMaxPayload":        onefold.DefaultMaxPayload,
 	"onefold.DefaultMaxEntry":          onefold.DefaultMaxEntry,
+	"onefold.MaxCallNameBytes":         onefold.MaxCallNameBytes,
 	"onefold.MaxHeaderBytes":           onefold.MaxHeaderBytes,
 	"onefold.MaxSubjectBytes":          onefold.MaxSubjectBytes,
 	"onefold.MaxStateKeyBytes":         onefold.MaxStateKeyBytes,
@@ -43,6 +44,8 @@ var defaults = map[string]any{
 	"consumer.DefaultLostTimeout":      consumer.DefaultLostTimeout,
 	"consumer.DefaultDeadLetterStream": consumer.DefaultDeadLetterStream,
 	"consumer.DefaultDeadLetterPrefix": consumer.DefaultDeadLetterPrefix,
+	"outbox.DefaultCallTimeout":        outbox.DefaultCallTimeout,
+	"outbox.DefaultCallWindow":         outbox.DefaultCallWindow,
 	"outbox.DefaultWindow":             outbox.DefaultWindow,
 	"outbox.DefaultMaxAttempts":        outbox.DefaultMaxAttempts,
 	"outbox.DefaultRetryMin":           outbox.DefaultRetryMin,

@@ -19,7 +19,7 @@ type Observer struct {
 	Published func(RowEvent) // [published] its stream has it (Duplicate if it had it already), or its function has returned
 	Settled   func(RowEvent) // [settled] its end is durable
 
-	Duplicate    func(DeliveryEvent) // acked without running: the key is done
+	Duplicate    func(DeliveryEvent) // acked without running: the key is done, or the message was redriven for another consumer
 	Followed     func(DeliveryEvent) // another copy of a running key waits for its outcome
 	Retried      func(DeliveryEvent) // failed, held elsewhere or stopped; comes again after Delay
 	DeadLettered func(DeliveryEvent) // its dead letter is committed; acked when it is sent

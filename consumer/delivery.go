@@ -34,6 +34,7 @@ type delivery struct {
 	fingerprint onefold.Fingerprint
 	reject      *rejection // not nil: it cannot run and becomes a dead letter
 
+	redriven  bool // it is a dead letter of ours that comes again; see redriven.go
 	placeless bool // it takes no place in the prefetch any more; guarded by the puller
 
 	stage    atomic.Uint32

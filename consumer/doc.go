@@ -19,6 +19,10 @@
 // a message that is done is acked without running; a copy with another payload becomes a dead letter. Dead
 // letters are messages: they leave through the relay, and only then is the message acked.
 //
+// [DeadLetters] reads them, as typed values, and redrives them when what was wrong is mended: one, or a frozen
+// selection, with a dry run before and at a rate. A redriven message keeps its ID and goes on as the next generation
+// of its key, so that redriving twice runs it once.
+//
 // [Request] publishes a message and waits for the result that its handler gives; a repeat is answered from the store.
 //
 // Guarantees and their limits are in docs/guarantees.md, all defaults in docs/defaults.md.
@@ -30,6 +34,6 @@
 // Between two stages a message is carried by one goroutine at a time; what to do next is decided by pure
 // functions (verdict.go, prefetch.go, heartbeat.go, floor.go) over explicit state and an injected clock.
 //
-// This package imports onefold, dedupe, internal/pace, internal/safecall, nats.go and backoff. It knows no
+// This package imports onefold, dedupe, internal/pace, internal/safecall, nats.go, backoff and x/time/rate. It knows no
 // store by name.
 package consumer

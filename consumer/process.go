@@ -42,6 +42,13 @@ func (s *session) receive(m jetstream.Msg) {
 		s.ackDuplicate(d)
 		return
 	}
+	switch s.cfg.addressee(&d.msg) {
+	case toAnother:
+		s.ackDuplicate(d) // a copy that has come again for another consumer; ours has its own place in the stream
+		return
+	case toUs:
+		d.redriven = true
+	}
 	s.identify(d)
 	s.admit(d)
 }
@@ -62,12 +69,9 @@ func (s *session) describe(d *delivery) error {
 // identify finds the key and the fingerprint. A message without an ID gets a key of its own that depends
 // on its position, so that two of them never fold into one.
 func (s *session) identify(d *delivery) {
-	id, err := s.findID(&d.msg)
+	key, err := s.findKey(d)
 	if err == nil {
-		_, err = dedupe.CheckID(id) // a blank one is none; others are taken as they are
-	}
-	if err == nil {
-		d.key = onefold.Key{Scope: s.cfg.Scope, ID: id}
+		d.key = key
 		d.fingerprint, err = s.digest(&d.msg)
 	}
 	d.identity = d.key
@@ -78,11 +82,23 @@ func (s *session) identify(d *delivery) {
 	}
 }
 
+// findKey returns the key of a message that comes for the first time; redriven.go has the others.
+func (s *session) findKey(d *delivery) (onefold.Key, error) {
+	if d.redriven {
+		return s.findRedrivenKey(d)
+	}
+	id, err := s.findID(&d.msg)
+	return onefold.Key{Scope: s.cfg.Scope, ID: id}, err
+}
+
 // findID and digest call functions of the application; a panic in one of them rejects the message instead
 // of ending the process.
 func (s *session) findID(m *onefold.Message) (id string, err error) {
 	defer recoverAs(&err)
-	return s.cfg.ID(m)
+	if id, err = s.cfg.ID(m); err == nil {
+		_, err = dedupe.CheckID(id) // a blank one is none; others are taken as they are
+	}
+	return id, err
 }
 
 func (s *session) digest(m *onefold.Message) (f onefold.Fingerprint, err error) {

@@ -191,7 +191,7 @@ func TestSlowCallsDelayNoMessageAndNoCallOfAnotherFunction(t *testing.T) {
 		var slowCalls, fastCalls ledger
 		release := make(chan struct{})
 		r.run(outbox.Config{
-			Window: window, RetryMin: time.Millisecond, RetryMax: 20 * time.Millisecond,
+			Window: window, RetryMin: time.Millisecond, RetryMax: time.Second,
 			Functions: map[string]outbox.Function{
 				"slow": {Window: 2, Do: func(ctx context.Context, c outbox.Call) error {
 					select {

@@ -118,7 +118,7 @@ func messageOf(e *onefold.Effect) *nats.Msg {
 	}
 	id := []string{e.ID}
 	h[HeaderTransportID] = id
-	// The framework's own rows may carry another message's ID, as a redrive does. Handlers cannot.
+	// The framework's own rows may carry another message's ID. Handlers' cannot.
 	if len(h[onefold.HeaderID]) == 0 {
 		h[onefold.HeaderID] = id
 	}

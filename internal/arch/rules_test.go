@@ -61,6 +61,7 @@ var foreign = map[string]struct {
 	"github.com/nats-io/nats.go":        {in: []string{"consumer", "outbox", "internal/natstest", "examples/..."}, tests: true},
 	"github.com/nats-io/nats-server/v2": {in: []string{"internal/natstest", "examples/..."}, tests: true},
 	"github.com/cenkalti/backoff/v4":    {in: []string{"consumer", "outbox", "internal/pace"}, tests: true},
+	"golang.org/x/time/rate":            {in: []string{"consumer"}},
 	"github.com/stretchr/testify":       {in: []string{"store/storetest"}, tests: true}, // storetest is a test kit
 	"go.uber.org/goleak":                {tests: true},
 }
