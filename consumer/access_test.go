@@ -36,7 +36,7 @@ func documentedPermissions(t *testing.T, marker string) string {
 	t.Helper()
 	page, err := os.ReadFile("../docs/operations.md")
 	require.NoError(t, err)
-	found := regexp.MustCompile("(?s)<!-- "+marker+" -->\n```\n(.*?)```").FindSubmatch(page)
+	found := regexp.MustCompile("(?s)<!-- " + marker + " -->\n```\n(.*?)```").FindSubmatch(page)
 	require.NotNil(t, found, marker)
 	return string(found[1])
 }

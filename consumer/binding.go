@@ -116,14 +116,14 @@ func (s *session) unrecorded(ctx context.Context, stored floor, stream jetstream
 	if stored.Created != stream.CachedInfo().Created.UnixNano() || acked <= max(stored.At.Sequence, stored.From) {
 		return 0, nil
 	}
-	m, err := stream.GetMsg(ctx, acked)
-	if err != nil || !selects(filterOf(filtersOf(found.Config)), m.Subject) || found.TimeStamp.Sub(m.Time) >= s.cfg.Retention {
+	m := messageAt(ctx, stream, acked)
+	if m == nil || !selects(filterOf(filtersOf(found.Config)), m.Subject) || found.TimeStamp.Sub(m.Time) >= s.cfg.Retention {
 		return 0, nil // it is gone, was never ours, or may be forgotten: nothing is known of it
 	}
 	d := &delivery{msg: onefold.Message{Subject: m.Subject, Header: onefold.Header(m.Header), Data: m.Data,
 		Stream: s.cfg.Stream, Consumer: s.cfg.Name, Sequence: m.Sequence, Time: m.Time}}
 	s.identify(d)
-	_, err = s.st.Lookup(ctx, d.key)
+	_, err := s.st.Lookup(ctx, d.key)
 	if errors.Is(err, onefold.ErrNotFound) {
 		return acked, nil
 	}
@@ -131,6 +131,18 @@ func (s *session) unrecorded(ctx context.Context, stored floor, stream jetstream
 		return 0, fmt.Errorf("look up message %d: %w", acked, err)
 	}
 	return 0, nil
+}
+
+// messageAt is the message that the stream has at a position, nil if it has none or does not say: a client
+// that may not read messages gets no answer at all.
+func messageAt(ctx context.Context, stream jetstream.Stream, position uint64) *jetstream.RawStreamMsg {
+	ctx, cancel := context.WithTimeout(ctx, floorTimeout)
+	defer cancel()
+	m, err := stream.GetMsg(ctx, position)
+	if err != nil {
+		return nil
+	}
+	return m
 }
 
 // noteBinding writes where the store is now into the durable, at the end of a session. If it cannot, the

@@ -51,7 +51,7 @@ func (s *session) makeConsumer(ctx context.Context, stored floor, stream jetstre
 	if err != nil {
 		return err
 	}
-	wanted := newConsumerConfig(s.cfg, stored.restart(ctx, s.js, s.cfg, stream.CachedInfo()))
+	wanted := newConsumerConfig(s.cfg, stored.restart(ctx, s.cfg, stream))
 	wanted.Metadata = own.noted(monitored(wanted.MaxAckPending))
 	wanted.Metadata[metaMade] = "yes"
 	if s.consumer, err = s.js.CreateConsumer(ctx, s.cfg.Stream, wanted); err != nil {
@@ -62,35 +62,28 @@ func (s *session) makeConsumer(ctx context.Context, stored floor, stream jetstre
 
 // restart is the position behind which a durable that was lost starts: what this store has settled or, if
 // that is not certain or nothing yet, where the lost one began. 0: as a new one would.
-func (f floor) restart(ctx context.Context, js jetstream.JetStream, cfg Config, stream *jetstream.StreamInfo) uint64 {
-	if f.Created != stream.Created.UnixNano() || stream.Config.Retention == jetstream.WorkQueuePolicy {
-		return 0 // it has never been met in this stream, or may not start anywhere else
+func (f floor) restart(ctx context.Context, cfg Config, stream jetstream.Stream) uint64 {
+	info := stream.CachedInfo()
+	if f.Created != info.Created.UnixNano() || info.Config.Retention == jetstream.WorkQueuePolicy {
+		return 0 // never met in this stream; or the stream takes no durable that starts anywhere but with its first message
 	}
-	fitted := f.fit(f.Created, filterOf(cfg.FilterSubjects), 0, stream.State.LastSeq)
-	if fitted.At.Sequence > 0 && knows(ctx, js, stream, fitted.At) {
+	fitted := f.fit(f.Created, filterOf(cfg.FilterSubjects), 0, info.State.LastSeq)
+	if fitted.At.Sequence > 0 && knows(ctx, stream, fitted.At) {
 		return fitted.At.Sequence
 	}
 	// One that starts with what is newest would skip what came since it was lost.
-	if f.Filter == fitted.Filter && f.From <= stream.State.LastSeq && cfg.DeliverPolicy != jetstream.DeliverAllPolicy {
+	if f.Filter == fitted.Filter && f.From <= info.State.LastSeq && cfg.DeliverPolicy != jetstream.DeliverAllPolicy {
 		return f.From
 	}
 	return 0
 }
 
 // knows reports whether the stream still is the one in which the sample was taken, so that a lost durable may
-// start behind it. A stream that was restored from an older copy may have used the positions again, and a
-// work queue takes no durable that starts anywhere but with its first message. If it is not certain, the
-// durable starts earlier, and the floor answers what is settled.
-func knows(ctx context.Context, js jetstream.JetStream, stream *jetstream.StreamInfo, at sample) bool {
-	if stream.Config.Retention == jetstream.WorkQueuePolicy {
-		return false
-	}
-	s, err := js.Stream(ctx, stream.Config.Name)
-	if err != nil {
-		return false
-	}
-	m, err := s.GetMsg(ctx, at.Sequence)
-	return err == nil && m.Time.UnixNano() == at.Time
+// start behind it. A stream that was restored from an older copy may have used the positions again. If it is not
+// certain, the durable starts earlier, and the floor answers what is settled.
+func knows(ctx context.Context, stream jetstream.Stream, at sample) bool {
+	m := messageAt(ctx, stream, at.Sequence)
+	return m != nil && m.Time.UnixNano() == at.Time
 }
 
 // adopt takes over a durable that exists.

@@ -30,7 +30,7 @@ func (c *Consumer) serve(ctx context.Context, state *status) error {
 		if !vanished(err) || errors.Is(err, ErrHandlersRunning) {
 			return err
 		}
-		if ctx.Err() != nil {
+		if unlessEnded(ctx, err) == nil {
 			return nil
 		}
 		state.become(StateOpening, err)
@@ -49,10 +49,12 @@ const steadyAfter = time.Minute
 
 // unlessEnded is err, or nil if ctx has ended: being told to stop is no failure.
 func unlessEnded(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	select {
+	case <-ctx.Done():
 		return nil
+	default:
+		return err
 	}
-	return err
 }
 
 // openTimeout bounds one attempt to open a session, so that a request lost in a broken connection is made
