@@ -25,6 +25,17 @@
 //
 // [Request] publishes a message and waits for the result that its handler gives; a repeat is answered from the store.
 //
+// One consumer can have several handlers. [RouteBySubject] and [RouteByHeader] make one [onefold.Handler] of them and
+// check it when it is made; a message that no route takes becomes a dead letter, or is skipped with [Ignore]:
+//
+//	orders, err := consumer.RouteBySubject(map[string]onefold.Handler{
+//		"orders.new":       consumer.JSON(bill),
+//		"orders.*.changed": consumer.JSON(note),
+//	}, consumer.Ignore)
+//
+// [JSON] and [Raw] decode bodies, and package consumer/protobuf another format. Whatever else shall happen around a
+// handler is a [Middleware]: [Timeout], [GiveUpAfter], or a function of yours; [Chain] puts them in order.
+//
 // Guarantees and their limits are in docs/guarantees.md, all defaults in docs/defaults.md.
 //
 // A message goes through five stages, each named in process.go, which is the file to read:

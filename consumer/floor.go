@@ -99,32 +99,17 @@ func filterOf(subjects []string) string {
 	return strings.Join(slices.Sorted(slices.Values(subjects)), " ")
 }
 
-// selects reports whether filter selects subject. No filter selects all; "*" stands for one token and ">"
-// for one or more at the end.
+// selects reports whether filter selects subject. No filter selects all.
 func selects(filter, subject string) bool {
 	if filter == "" {
 		return true
 	}
 	for one := range strings.SplitSeq(filter, " ") {
-		if matches(strings.Split(one, "."), strings.Split(subject, ".")) {
+		if matches(one, subject) {
 			return true
 		}
 	}
 	return false
-}
-
-func matches(pattern, tokens []string) bool {
-	for i, p := range pattern {
-		switch {
-		case i >= len(tokens):
-			return false
-		case p == ">":
-			return true
-		case p != "*" && p != tokens[i]:
-			return false
-		}
-	}
-	return len(pattern) == len(tokens)
 }
 
 // advance moves the floor to the highest sample that the server's ack floor has reached. It never falls.

@@ -21,6 +21,8 @@ var own = map[string][]string{
 	"consumer":  {".", "dedupe", "internal/safecall", "internal/commit", "internal/pace"},
 	"store/...": {"."},
 
+	"consumer/protobuf": {"."},
+
 	"store/boltstore/internal/...":  {"."},
 	"store/boltstore/internal/disk": {},
 	"store/boltstore/internal/sum":  {},
@@ -61,6 +63,7 @@ var foreign = map[string]struct {
 	"github.com/nats-io/nats.go":        {in: []string{"consumer", "outbox", "internal/natstest", "examples/..."}, tests: true},
 	"github.com/nats-io/nats-server/v2": {in: []string{"internal/natstest", "examples/..."}, tests: true},
 	"github.com/cenkalti/backoff/v4":    {in: []string{"consumer", "outbox", "internal/pace"}, tests: true},
+	"google.golang.org/protobuf":        {in: []string{"consumer/protobuf"}},
 	"golang.org/x/time/rate":            {in: []string{"consumer"}},
 	"github.com/stretchr/testify":       {in: []string{"store/storetest"}, tests: true}, // storetest is a test kit
 	"go.uber.org/goleak":                {tests: true},
