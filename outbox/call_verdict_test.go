@@ -61,20 +61,40 @@ func TestJudgeCall(t *testing.T) {
 
 func TestRowsWithoutRoomAreBookedBehindEachOtherAtTheRateOfTheCalls(t *testing.T) {
 	const s = time.Second
-	turns := turns{first: 1}
-	turns.note(2 * s)
+	turns := turns{}
+	turns.note(1*s, 2*s)
 	for i, want := range []time.Duration{10 * s, 11 * s, 12 * s} { // two at once, 20 held: half of them is called in 10 s
-		assert.Equal(t, want, turns.book(0, 2, 20, time.Minute), "row %d", i)
+		assert.Equal(t, want, turns.book(1*s, 2, 20, time.Minute), "row %d", i)
 	}
-	assert.Equal(t, 3*s, turns.book(10*s, 2, 0, time.Minute), "what is booked stays booked")
+	turns.note(11*s, 2*s)
+	assert.Equal(t, 3*s, turns.book(11*s, 2, 1, time.Minute), "what is booked stays booked")
+	turns.note(100*s, 2*s)
 	assert.Equal(t, 4*s, turns.book(100*s, 2, 8, time.Minute), "what is past is not")
+	turns.note(200*s, 2*s)
 	assert.Equal(t, 5*s, turns.book(200*s, 2, 20, 5*s), "no later than this")
-	assert.Equal(t, minDuration, turns.book(300*s, 2, 0, time.Minute), "and never at once")
+	turns.took = 1
+	assert.Equal(t, minDuration, turns.book(300*s, 1000000, 1, time.Hour), "and never at once")
 }
 
-func TestBeforeTheFirstCallHasEndedItsAgeCounts(t *testing.T) {
-	turns := turns{first: time.Second}
-	assert.Equal(t, 4*time.Second, turns.book(3*time.Second, 1, 4, time.Minute))
+func TestACallThatDoesNotEndTakesAtLeastAsLongAsItHas(t *testing.T) {
+	turns := turns{ended: time.Second}
+	assert.Equal(t, 4*time.Second, turns.book(3*time.Second, 1, 4, time.Minute), "before the first has ended")
+	turns.note(4*time.Second, time.Millisecond)
+	assert.Equal(t, 40*time.Second, turns.book(24*time.Second, 1, 4, time.Minute), "when all hang that were quick")
+}
+
+func TestRowsThatComeBackLeaveTheFeedTimeForOthers(t *testing.T) {
+	const held, rows = 32, 10000
+	turns := turns{}
+	turns.note(0, 10*time.Second)
+	inFirstSecond, last := 0, time.Duration(0)
+	for range rows {
+		if last = turns.book(0, 2, held, 20*time.Millisecond); last < time.Second {
+			inFirstSecond++
+		}
+	}
+	assert.LessOrEqual(t, inFirstSecond, 5*held, "five batches")
+	assert.Less(t, last, rows/held*batchShare+time.Second)
 }
 
 func TestABadFunctionIsRefusedWithItsNameValueAndRemedy(t *testing.T) {

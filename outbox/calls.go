@@ -89,8 +89,8 @@ func (c *calls) admit(row *onefold.Row) (ok bool, delay time.Duration, err error
 
 // start calls row in a goroutine of its own; the last to end is told by quiet.
 func (c *calls) start(l *line, row *onefold.Row, now time.Duration) {
-	if l.turns.first == 0 {
-		l.turns.first = now
+	if l.turns.ended == 0 {
+		l.turns.ended = now
 	}
 	l.running++
 	c.running++
@@ -109,7 +109,7 @@ func (c *calls) ended(l *line, began time.Duration, counts bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if counts {
-		l.turns.note(now - began)
+		l.turns.note(now, now-began)
 	}
 	l.running--
 	c.running--

@@ -191,9 +191,9 @@ func TestSlowCallsDelayNoMessageAndNoCallOfAnotherFunction(t *testing.T) {
 		var slowCalls, fastCalls ledger
 		release := make(chan struct{})
 		r.run(outbox.Config{
-			Window: window, RetryMin: time.Millisecond, RetryMax: time.Second,
+			Window: window, RetryMin: time.Millisecond, RetryMax: 20 * time.Millisecond,
 			Functions: map[string]outbox.Function{
-				"slow": {Window: 2, Do: func(ctx context.Context, c outbox.Call) error {
+				"slow": {Window: 2, Timeout: 29 * time.Second, Do: func(ctx context.Context, c outbox.Call) error {
 					select {
 					case <-release:
 					case <-ctx.Done():
