@@ -96,7 +96,7 @@ type StateEvent struct {
 	At   time.Time
 	Part string // "consumer ORDERS/billing", "relay"
 	From string
-	To   string // "waiting to start", "running", "waiting for the store", "waiting for the server", "draining", "stopped"; a relay: "running", "waiting", "stopped"
+	To   string // the State constants of package consumer; a relay: "running", "waiting", "stopped"
 	Err  error  // why
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/time/rate"
 
 	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/dedupe"
@@ -22,6 +23,7 @@ const (
 	DefaultMaxAckPending   = 10_000
 	DefaultShutdownTimeout = 20 * time.Second
 	DefaultLostTimeout     = 2 * time.Minute
+	DefaultRelayWithin     = time.Minute
 
 	// DefaultDeadLetterStream catches every dead letter whose subject no other stream captures.
 	DefaultDeadLetterStream = "ONEFOLD_DEAD"
@@ -54,6 +56,21 @@ type Config struct {
 	// Scope separates the IDs of this consumer from others in the same store; default "stream/name".
 	// Changing it forgets what was done.
 	Scope string
+
+	// OrderBy names what a message belongs to, for instance an order or an account; nil or "": no order. Of the
+	// messages that this process holds no two of one ordering key run at once, and none starts before an earlier
+	// one that it has seen is settled (done or a dead letter): a message that fails holds up its key until then.
+	// docs/guarantees.md says how far that goes; several processes on one durable are not in one order. It must
+	// depend on the message alone; a panic makes a dead letter of the message. OrderBy costs rate where a key has
+	// many messages, and an AckWait at the start after a crash.
+	OrderBy func(*onefold.Message) string
+	// RateLimit is asked for a token before each message is claimed, duplicates included; nil: no limit. One
+	// limiter may serve several consumers, and its limit may be changed while they run.
+	RateLimit *rate.Limiter
+	// RelayWithin is for how long effects may wait in the store with no relay asking for them: then nothing more
+	// is claimed until one does (StateUnrelayed), because what handlers send would only pile up. Default
+	// DefaultRelayWithin; negative: for ever.
+	RelayWithin time.Duration
 
 	Concurrency     int           // handlers running at once; default DefaultConcurrency
 	MaxAttempts     int           // runs before a failing message becomes a dead letter; default DefaultMaxAttempts
@@ -102,6 +119,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.Retention, DefaultRetention)
 	setDefault(&c.ShutdownTimeout, DefaultShutdownTimeout)
 	setDefault(&c.LostTimeout, DefaultLostTimeout)
+	setDefault(&c.RelayWithin, DefaultRelayWithin)
 	setDefault(&c.Scope, c.Stream+"/"+c.Name)
 	setDefault(&c.DeadLetterSubject, DefaultDeadLetterPrefix+c.Stream+"."+c.Name)
 	setDefault(&c.DeadLetterStream, DefaultDeadLetterStream)

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
 
 	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/dedupe"
@@ -37,6 +38,8 @@ func TestABadConfigurationIsRefusedByNewWithTheNameOfTheField(t *testing.T) {
 		"Handler is nil":      func(c *Config) { c.Handler = nil },
 		"Handler is nil;":     func(c *Config) { c.Handler = Raw(nil) },
 		"Handler is nil; ":    func(c *Config) { c.Handler = JSON[int](nil) },
+		"RelayWithin is 60ns": func(c *Config) { c.RelayWithin = 60 },
+		"RateLimit has a bur": func(c *Config) { c.RateLimit = rate.NewLimiter(5, 0) },
 		"DeadLetterSubject":   func(c *Config) { c.DeadLetterSubject = "dead.>" },
 		"DeadLetterStream":    func(c *Config) { c.DeadLetterStream = "a*" },
 		"Concurrency is -1":   func(c *Config) { c.Concurrency = -1 },

@@ -15,18 +15,15 @@ func (s *session) watchConnection(ctx context.Context) {
 	// Registered before the first look, so that no change falls in between.
 	changes := conn.StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.CLOSED)
 	defer conn.RemoveStatusListener(changes)
-	away := false
 	for {
 		switch {
 		case conn.IsClosed():
 			s.fail(jetstream.ErrConnectionClosed)
 			return
 		case !conn.IsConnected():
-			away = true
-			s.lose(disconnected(conn))
-		case away:
-			away = false
-			s.regain()
+			s.stopFor(whyServer, true, disconnected(conn))
+		case s.stops.has(whyServer):
+			s.stopFor(whyServer, false, nil)
 			s.announce() // somebody may have started where we could not hear each other
 		}
 		select {

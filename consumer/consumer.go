@@ -20,6 +20,8 @@ var (
 	ErrWrongStore = errors.New("not the store that this durable goes with")
 	// ErrServedElsewhere: another live process serves the durable with a store of its own.
 	ErrServedElsewhere = errors.New("served by another live process")
+	// ErrUnrelayed: nobody carries out what the store holds. It does not end Run; it goes with StateUnrelayed.
+	ErrUnrelayed = errors.New("no relay")
 )
 
 // Consumer runs a handler for the messages of one durable JetStream consumer. It is a [onefold.Part].
@@ -27,6 +29,8 @@ type Consumer struct {
 	js  jetstream.JetStream
 	st  onefold.Store
 	cfg Config
+
+	live live
 }
 
 // New checks the configuration and returns a consumer that is not running yet. It does no I/O. The
@@ -71,6 +75,7 @@ func New(js jetstream.JetStream, st onefold.Store, cfg Config) (*Consumer, error
 // Run may be called again after it has returned.
 func (c *Consumer) Run(ctx context.Context) error {
 	state := newStatus(c.cfg)
+	c.live.opens(state)
 	err := c.serve(ctx, state)
 	state.become(StateStopped, err)
 	if err != nil {

@@ -36,6 +36,9 @@
 // [JSON] and [Raw] decode bodies, and package consumer/protobuf another format. Whatever else shall happen around a
 // handler is a [Middleware]: [Timeout], [GiveUpAfter], or a function of yours; [Chain] puts them in order.
 //
+// Config.OrderBy gives an order within keys, Config.RateLimit a pace; Consumer.Pause and Consumer.Resume stop it and
+// let it go on; Consumer.Health, ReadyHandler and LiveHandler tell how it is.
+//
 // Guarantees and their limits are in docs/guarantees.md, all defaults in docs/defaults.md.
 //
 // A message goes through five stages, each named in process.go, which is the file to read:

@@ -110,6 +110,10 @@ func (s *session) adopt(ctx context.Context, stored floor, stream jetstream.Stre
 	if s.consumer, err = s.js.UpdateConsumer(ctx, s.cfg.Stream, wanted); err != nil {
 		return fmt.Errorf("update the durable (filter subjects %q): %w", s.cfg.FilterSubjects, err)
 	}
+	// What the server tells of a durable that it has just changed may be as old as its own start.
+	if _, err = s.consumer.Info(ctx); err != nil {
+		return fmt.Errorf("look up the durable: %w", err)
+	}
 	return nil
 }
 

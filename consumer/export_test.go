@@ -39,3 +39,11 @@ func (r *registry) size() int {
 	defer r.mu.Unlock()
 	return len(r.byKey)
 }
+
+// Kept is how many lanes there are, and how many messages are known to stay away: 0 when nothing is under way.
+func (s *session) Kept() (lanes, away int) {
+	s.pull.sweep()
+	s.reg.mu.Lock()
+	defer s.reg.mu.Unlock()
+	return len(s.reg.lanes.byKey), int(s.pull.away.count.Load())
+}

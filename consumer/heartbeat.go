@@ -35,7 +35,7 @@ func dutyOf(s stage, now, received, progressed, renewed time.Duration, r heartbe
 			progress: now-max(received, progressed) >= r.ackWait/3,
 			renew:    now-max(received, renewed) >= r.lease/3,
 		}
-	case stageSettling:
+	case stageSettling, stageWaiting:
 		return duty{progress: now-max(received, progressed) >= r.ackWait/3}
 	}
 	return duty{}

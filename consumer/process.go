@@ -22,7 +22,7 @@ import (
 //	finish  [acked]      tell the server
 //
 // receive runs on the client's goroutine, claim and handle on a worker, commit and finish on a committer.
-// answer.go is how a delivery ends, trouble.go what happens while the store does not answer.
+// answer.go is how a delivery ends, rerun.go what follows when state moves under a run, trouble.go what happens while the store does not answer.
 
 // receive takes one delivery from the client. It never blocks.
 func (s *session) receive(m jetstream.Msg) {
@@ -31,11 +31,16 @@ func (s *session) receive(m jetstream.Msg) {
 		s.drop(d, err) // not a message of a stream: nobody waits for an answer
 		return
 	}
+	s.pull.cameBack(d.msg.Sequence)
 	if s.obs.Received != nil {
 		s.obs.Received(s.event(d))
 	}
 	if s.draining.Load() {
 		s.giveBack(d, 0)
+		return
+	}
+	if s.stops.refuses() {
+		s.giveBack(d, giveBackDelay(s.beat.ackWait))
 		return
 	}
 	if s.floor.Load().covers(d.msg.Subject, d.msg.Sequence, d.msg.Time) {
@@ -79,6 +84,9 @@ func (s *session) identify(d *delivery) {
 		position, _ := dedupe.PositionID(&d.msg)
 		d.reject = rejectID(err)
 		d.key = onefold.Key{Scope: s.cfg.Scope}.Derive("missing", position)
+	}
+	if s.cfg.OrderBy != nil {
+		s.order(d)
 	}
 }
 
@@ -130,8 +138,12 @@ func (s *session) admit(d *delivery) {
 		}
 	case arrivalRepeats:
 		s.drop(d, nil)
+	case arrivalWaits:
 	case arrivalCrowds:
-		s.giveBack(d, giveBackDelay(s.beat.ackWait))
+		if d.delay == 0 {
+			d.delay = giveBackDelay(s.beat.ackWait)
+		}
+		s.giveBack(d, d.delay)
 	case arrivalConflicts:
 		s.rejectAs(d, rejectMismatch(held, d.fingerprint))
 	}
@@ -150,11 +162,17 @@ func (s *session) claim(w *worker, d *delivery) bool {
 	if !d.move(stageQueued, stageClaiming) {
 		return false // the heartbeat has given it back
 	}
-	if stale(s.clock.Mono(), d.received, s.beat) {
+	if stale(s.clock.Mono(), d.since(), s.beat) {
 		if d.move(stageClaiming, stageEnded) {
 			followers := s.reg.remove(d)
 			s.drop(d, nil)
 			s.giveBackAll(followers, 0)
+		}
+		return false
+	}
+	if s.stops.refuses() {
+		if d.move(stageClaiming, stageEnded) {
+			s.giveBackAll(append(s.reg.remove(d), d), giveBackDelay(s.beat.ackWait))
 		}
 		return false
 	}
@@ -205,7 +223,7 @@ func (s *session) reroute(d *delivery, r *rejection) {
 	}
 	s.giveBackAll(s.reg.remove(d), giveBackDelay(s.beat.ackWait))
 	// It goes on as another delivery, because the heartbeat may still be looking at this one.
-	s.rejectAs(&delivery{ack: d.ack, msg: d.msg, key: d.key, identity: d.identity, fingerprint: d.fingerprint, received: d.received}, r)
+	s.rejectAs(&delivery{ack: d.ack, msg: d.msg, key: d.key, identity: d.identity, fingerprint: d.fingerprint, received: d.received, order: d.order, rank: d.msg.Sequence}, r)
 }
 
 // repeat answers a message whose key is done. A dead letter that has not left yet is waited for.
@@ -249,6 +267,7 @@ func (s *session) handle(w *worker, d *delivery) {
 		s.obs.Claimed(s.event(d))
 	}
 	w.began, w.running = s.clock.Mono(), d
+	d.ran.Store(int64(w.began))
 	err := w.call.Do(func() error { return s.cfg.Handler(w.ctx, &d.msg, d.fx) })
 	w.running = nil
 	s.handled(w, d, err)
@@ -386,27 +405,4 @@ func (s *session) commitDeadLetter(d *delivery, v verdict, cause error) {
 		entry.Reads = run.Reads
 	}
 	s.hand(d, entry)
-}
-
-// maxConflicts is how often a handler is run again at once when the state it read has moved; after that
-// the message waits its turn, so that a hot key does not keep a worker busy in vain.
-const maxConflicts = 16
-
-// rerun runs the handler again on the same claim: the state it read has moved. It uses up no attempt.
-func (s *session) rerun(d *delivery) {
-	d.conflicts++
-	if d.conflicts > maxConflicts || s.draining.Load() {
-		d.conflicts = 0
-		s.retryLater(d, verdict{class: onefold.ClassConflict, delay: s.rule.min, reason: onefold.ErrConflict.Error()})
-		return
-	}
-	if !s.work.push(d) {
-		s.retryLater(d, verdict{class: onefold.ClassConflict, reason: onefold.ErrConflict.Error()})
-	}
-}
-
-// resume takes up a delivery whose handler has to run again on the claim it has.
-func (s *session) resume(w *worker, d *delivery) {
-	d.cancel = w.context(s.handlers)
-	d.set(stageRunning)
 }

@@ -49,8 +49,10 @@ type session struct {
 	errors   atomic.Int64     // of the pulls, since the server last answered
 	failed   chan error       // the first reason that ends the session
 	trouble  trouble
+	stops    stops
 
 	handlers context.Context // ends running handlers
+	starts   context.Context // ends waiting for the rate limit
 	ops      context.Context // ends calls of the store
 	waits    context.Context // ends waiting for dead letters to be sent
 
@@ -80,6 +82,11 @@ func (c *Consumer) open(ctx context.Context, state *status) (*session, error) {
 	found := s.consumer.CachedInfo().Config
 	s.beat = heartbeatRule{ackWait: found.AckWait, lease: s.cfg.Lease}
 	s.pull = newPuller(s.consumer, c.js.Conn().IsConnected, startPrefetch(s.cfg.Concurrency, pullLimit(found), found.AckWait), s.clock, s.receive, s.pullTrouble)
+	s.pull.fetch.slots.max, s.pull.limiter = max(found.MaxAckPending, 0), s.cfg.RateLimit
+	if err = s.openOrder(ctx); err != nil {
+		s.leave(ctx)
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -158,7 +165,16 @@ func (s *session) run(ctx context.Context) error {
 	s.waits, endWaits = context.WithCancel(values)
 	pulling, endPulling := context.WithCancel(values)
 	keeping, endKeeping := context.WithCancel(values)
-	defer func() { endHandlers(); endOps(); endWaits(); endPulling(); endKeeping() }()
+	var endStarts context.CancelFunc
+	s.starts, endStarts = context.WithCancel(values)
+	defer func() {
+		endStarts()
+		endHandlers()
+		endOps()
+		endWaits()
+		endPulling()
+		endKeeping()
+	}()
 
 	for range s.cfg.Concurrency {
 		s.workers.Go(s.worker)
@@ -167,13 +183,8 @@ func (s *session) run(ctx context.Context) error {
 		s.committers.Go(s.committer)
 	}
 	var pullers, keepers sync.WaitGroup
-	keepers.Go(func() { s.keepAlive(keeping) })
-	keepers.Go(func() { s.watchFloor(keeping) })
-	keepers.Go(func() { s.keepScope(keeping) })
-	keepers.Go(func() { s.probeStore(keeping) })
+	s.startKeepers(keeping, &keepers)
 	pullers.Go(func() { s.pull.run(pulling) })
-	s.become(StateRunning, nil)
-	keepers.Go(func() { s.watchConnection(keeping) })
 
 	var cause error
 	select {
@@ -184,20 +195,45 @@ func (s *session) run(ctx context.Context) error {
 	s.become(StateDraining, cause)
 	s.draining.Store(true)
 	endPulling()
+	endStarts()
 	pullers.Wait()
 	late := s.endWork(endHandlers, endOps)
 	endWaits()
 	s.background.Wait()
-	s.flush(values)
+	flushed := s.flush(values)
 	endKeeping()
 	keepers.Wait()
-	if !vanished(cause) {
-		last, cancel := context.WithTimeout(values, lastTimeout)
-		defer cancel()
-		s.noteBinding(last)
+	s.lastWords(values, flushed && late == nil, !vanished(cause))
+	return errors.Join(cause, late)
+}
+
+// startKeepers starts what goes on beside the messages, until ctx ends.
+func (s *session) startKeepers(ctx context.Context, keepers *sync.WaitGroup) {
+	keepers.Go(func() { s.keepAlive(ctx) })
+	keepers.Go(func() { s.watchFloor(ctx) })
+	keepers.Go(func() { s.keepScope(ctx) })
+	keepers.Go(func() { s.probeStore(ctx) })
+	s.become(why(s.stops.set.Load()).state(), nil)
+	keepers.Go(func() { s.watchConnection(ctx) })
+	if s.reg.lanes != nil {
+		keepers.Go(func() { s.watchLanes(ctx) })
+	}
+	if s.cfg.RelayWithin > 0 {
+		keepers.Go(func() { s.watchRelay(ctx) })
+	}
+}
+
+// lastWords leaves behind what the next session on this store and this durable wants to know.
+func (s *session) lastWords(values context.Context, answered, there bool) {
+	ctx, cancel := context.WithTimeout(values, lastTimeout)
+	defer cancel()
+	if s.reg.lanes != nil && answered {
+		s.endOrder(ctx)
+	}
+	if there {
+		s.noteBinding(ctx)
 	}
 	s.leave(values)
-	return errors.Join(cause, late)
 }
 
 // holder names one attempt to claim.

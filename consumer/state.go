@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"sync"
+	"time"
 
 	"github.com/onefold-go/onefold"
 )
@@ -9,12 +10,15 @@ import (
 // The states that a Consumer reports to its observer, as part "consumer STREAM/NAME".
 const (
 	StateNew          = "new"
-	StateOpening      = "waiting to start"       // server, store, stream or durable cannot be reached yet, or not any more
-	StateRunning      = "running"                // messages come as they can be handled
-	StateWaiting      = "waiting for the store"  // nothing is asked for until the store answers again
-	StateDisconnected = "waiting for the server" // the connection is lost; what runs goes on
-	StateDraining     = "draining"               // no new messages; what runs may end
-	StateStopped      = "stopped"                // Run has returned
+	StateOpening      = "waiting to start"                               // server, store, stream or durable cannot be reached yet, or not any more
+	StateRunning      = "running"                                        // messages come as they can be handled
+	StatePaused       = "paused"                                         // by Pause: nothing is asked for, nothing starts
+	StateWaiting      = "waiting for the store"                          // nothing is asked for until the store answers again
+	StateDisconnected = "waiting for the server"                         // the connection is lost: nothing is asked for
+	StateUnrelayed    = "waiting for a relay"                            // nobody carries out what the store holds: nothing is asked for, nothing starts
+	StateOrdering     = "waiting for what was handed out before a crash" // with Config.OrderBy, for an AckWait; see docs/guarantees.md
+	StateDraining     = "draining"                                       // no new messages; what runs may end
+	StateStopped      = "stopped"                                        // Run has returned
 )
 
 // status is the state of one call of Run. Changes are told in order.
@@ -23,61 +27,31 @@ type status struct {
 	obs   *onefold.Observer
 	clock onefold.Clock
 
-	mu     sync.Mutex
-	now    string
-	away   bool   // the server cannot be reached
-	behind string // away: what the state is as soon as the server is back
-	why    error  // of behind
+	mu  sync.Mutex
+	now string
+	at  time.Time // since when
+	err error     // the last reason for a change, and when it was told
+	bad time.Time
 }
 
 func newStatus(cfg Config) *status {
-	return &status{part: cfg.part(), obs: cfg.Observer, clock: cfg.Clock, now: StateNew}
+	return &status{part: cfg.part(), obs: cfg.Observer, clock: cfg.Clock, now: StateNew, at: cfg.Clock.Wall()}
 }
 
-// become changes the state and tells the observer. While draining, a consumer can only stop, or open
-// another session.
+// become changes the state and tells the observer. While draining, a consumer can only stop, or open another
+// session.
 func (s *status) become(state string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.away && (state == StateRunning || state == StateWaiting) {
-		s.behind, s.why = state, err
-		return
-	}
-	s.away = false
-	if s.now != StateDraining || state == StateStopped || state == StateOpening {
-		s.change(state, err)
-	}
-}
-
-// lose says that the server cannot be reached. It is the state until regain, whatever the store does
-// meanwhile.
-func (s *status) lose(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.now == StateRunning || s.now == StateWaiting {
-		s.away, s.behind, s.why = true, s.now, nil
-		s.change(StateDisconnected, err)
-	}
-}
-
-// regain says that the server can be reached again.
-func (s *status) regain() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.away {
-		s.away = false
-		s.change(s.behind, s.why)
-	}
-}
-
-// change tells the observer. The caller holds mu.
-func (s *status) change(state string, err error) {
 	old := s.now
-	if old == state {
+	if old == state || (old == StateDraining && state != StateStopped && state != StateOpening) {
 		return
 	}
-	s.now = state
+	s.now, s.at = state, s.clock.Wall()
+	if err != nil {
+		s.err, s.bad = err, s.at
+	}
 	if s.obs.State != nil {
-		s.obs.State(onefold.StateEvent{At: s.clock.Wall(), Part: s.part, From: old, To: state, Err: err})
+		s.obs.State(onefold.StateEvent{At: s.at, Part: s.part, From: old, To: state, Err: err})
 	}
 }

@@ -26,7 +26,9 @@ func (c *Consumer) serve(ctx context.Context, state *status) error {
 			return unlessEnded(ctx, err)
 		}
 		began := c.cfg.Clock.Mono()
+		c.live.runs(s)
 		err = s.run(ctx)
+		c.live.ends()
 		if !vanished(err) || errors.Is(err, ErrHandlersRunning) {
 			return err
 		}

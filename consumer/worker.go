@@ -56,7 +56,7 @@ func (s *session) worker() {
 		if d.conflicts > 0 {
 			s.resume(&w, d)
 			s.handle(&w, d)
-		} else if s.claim(&w, d) {
+		} else if s.mayStart(d) && s.claim(&w, d) {
 			s.handle(&w, d)
 		}
 	}
