@@ -41,6 +41,7 @@ var defaults = map[string]any{
 	"consumer.DefaultRetention":        consumer.DefaultRetention,
 	"consumer.DefaultMaxAckPending":    consumer.DefaultMaxAckPending,
 	"consumer.DefaultShutdownTimeout":  consumer.DefaultShutdownTimeout,
+	"consumer.DefaultLostTimeout":      consumer.DefaultLostTimeout,
 	"consumer.DefaultRelayWithin":      consumer.DefaultRelayWithin,
 	"consumer.DefaultDeadLetterStream": consumer.DefaultDeadLetterStream,
 	"consumer.DefaultDeadLetterPrefix": consumer.DefaultDeadLetterPrefix,

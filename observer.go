@@ -100,11 +100,12 @@ type StateEvent struct {
 	Err  error  // why
 }
 
-// WarnEvent tells of a setting that weakens what is promised, once when a part starts.
+// WarnEvent tells of a setting that weakens what is promised, or of something that the server has lost, once when
+// a part starts or starts again.
 type WarnEvent struct {
 	At   time.Time
 	Part string // as in StateEvent
-	Text string // the setting, its value, what follows, and the remedy
+	Text string // the setting, its value, what follows, and the remedy; or what is lost
 }
 
 // UpkeepEvent tells of a piece of work that a store has done in the background. What failed is tried again.

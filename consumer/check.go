@@ -99,6 +99,7 @@ func (c Config) checkTimes(p *problems) {
 		{"RetryMin", c.RetryMin, minDuration}, {"RetryMax", c.RetryMax, minDuration}, {"AckWait", c.AckWait, minAckWait},
 		{"Lease", c.Lease, minLease}, {"Retention", c.Retention, minRetention},
 		{"RepublishWithin", c.RepublishWithin, minDuration}, {"ShutdownTimeout", c.ShutdownTimeout, minDuration},
+		{"LostTimeout", c.LostTimeout, minDuration},
 	} {
 		// A zero is left only where an adopted consumer decides.
 		if d.value != 0 && d.value < d.least {

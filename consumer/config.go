@@ -22,6 +22,7 @@ const (
 	DefaultRetention       = 24 * time.Hour
 	DefaultMaxAckPending   = 10_000
 	DefaultShutdownTimeout = 20 * time.Second
+	DefaultLostTimeout     = 2 * time.Minute
 	DefaultRelayWithin     = time.Minute
 
 	// DefaultDeadLetterStream catches every dead letter whose subject no other stream captures.
@@ -87,6 +88,17 @@ type Config struct {
 	DeadLetterSubject string
 	DeadLetterStream  string
 
+	// BindOnly writes no configuration: the durable and the stream of dead letters must exist, and are
+	// checked. Which store goes with the durable is not noted then; only another live process is found.
+	BindOnly bool
+	// AdoptDurable takes the durable over for this store, although its metadata names another store or a later
+	// time of this one, or somebody else made it. What that store has done is forgotten: it runs again when
+	// it comes again. From then on the durable counts as made by onefold, and is made again from this Config
+	// when it is lost. Set it for one start.
+	AdoptDurable bool
+	// LostTimeout is how long a stream that has vanished, or a durable that is not ours to make, may stay away
+	// before Run ends; default DefaultLostTimeout.
+	LostTimeout time.Duration
 	// ReplyPrefix is what the subjects of answers to requests must begin with, so that a message cannot have
 	// something published anywhere; default nats.InboxPrefix. See HeaderReplyTo. Whoever can publish an ID with its
 	// payload can read its result.
@@ -106,6 +118,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.Lease, DefaultLease)
 	setDefault(&c.Retention, DefaultRetention)
 	setDefault(&c.ShutdownTimeout, DefaultShutdownTimeout)
+	setDefault(&c.LostTimeout, DefaultLostTimeout)
 	setDefault(&c.RelayWithin, DefaultRelayWithin)
 	setDefault(&c.Scope, c.Stream+"/"+c.Name)
 	setDefault(&c.DeadLetterSubject, DefaultDeadLetterPrefix+c.Stream+"."+c.Name)

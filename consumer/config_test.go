@@ -121,7 +121,7 @@ func TestTheDefaultsAreTheDocumentedOnes(t *testing.T) {
 	long.RetryMin = time.Hour
 	assert.Equal(t, time.Hour, long.withDefaults().RetryMax)
 
-	made := newConsumerConfig(c, floor{})
+	made := newConsumerConfig(c, 0)
 	assert.Equal(t, DefaultAckWait, made.AckWait)
 	assert.Equal(t, DefaultMaxAckPending, made.MaxAckPending)
 	assert.Equal(t, -1, made.MaxDeliver)
@@ -133,10 +133,10 @@ func TestANewConsumerStartsWhereConfigSaysUnlessItWasLost(t *testing.T) {
 	bySequence, byTime := good(), good()
 	bySequence.DeliverPolicy, bySequence.StartSequence = jetstream.DeliverByStartSequencePolicy, 7
 	byTime.DeliverPolicy, byTime.StartTime = jetstream.DeliverByStartTimePolicy, time.Unix(9, 0)
-	assert.EqualValues(t, 7, newConsumerConfig(bySequence, floor{}).OptStartSeq)
-	assert.Equal(t, time.Unix(9, 0), *newConsumerConfig(byTime, floor{}).OptStartTime)
+	assert.EqualValues(t, 7, newConsumerConfig(bySequence, 0).OptStartSeq)
+	assert.Equal(t, time.Unix(9, 0), *newConsumerConfig(byTime, 0).OptStartTime)
 	for _, c := range []Config{good(), bySequence, byTime} {
-		lost := newConsumerConfig(c, floor{At: sample{Sequence: 41}})
+		lost := newConsumerConfig(c, 41)
 		assert.Equal(t, jetstream.DeliverByStartSequencePolicy, lost.DeliverPolicy)
 		assert.EqualValues(t, 42, lost.OptStartSeq)
 		assert.Nil(t, lost.OptStartTime)

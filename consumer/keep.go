@@ -129,6 +129,10 @@ func (s *session) moveFloor(ctx context.Context, samples []sample) {
 		}
 		return
 	}
+	if err := s.stillOurs(info); err != nil {
+		s.fail(err)
+		return
+	}
 	s.errors.Store(0)
 	old := *s.floor.Load()
 	moved := old.advance(info.AckFloor.Stream, samples)

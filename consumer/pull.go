@@ -327,9 +327,8 @@ func (p *puller) closeOpen() {
 // drainTimeout bounds the closing of windows.
 const drainTimeout = 2 * time.Second
 
-// fatalPullError reports whether err ends consumption for good.
+// fatalPullError reports whether err ends the session.
 func fatalPullError(err error) bool {
-	return errors.Is(err, jetstream.ErrConnectionClosed) || errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, jetstream.ErrConsumerDeleted) ||
-		errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) ||
-		errors.Is(err, jetstream.ErrBadRequest)
+	return errors.Is(err, jetstream.ErrConnectionClosed) || errors.Is(err, nats.ErrConnectionClosed) ||
+		errors.Is(err, jetstream.ErrBadRequest) || vanished(err)
 }

@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -8,14 +9,16 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/dedupe"
 )
 
-// session is one call of Run: the goroutines, what they share, and who ends whom.
+// session is one stretch of Run on one durable: the goroutines, what they share, and who ends whom.
 type session struct {
 	cfg       Config // effective
 	st        onefold.Store
@@ -35,6 +38,10 @@ type session struct {
 	floor   atomic.Pointer[floor]
 
 	*status
+	made      time.Time            // when the durable was made
+	announce  func()               // asks again who else serves the durable
+	listening []*nats.Subscription // see askPresence
+
 	scope    []*onefold.Claim // see holdScope
 	process  uint64           // with attempts: who holds a claim
 	attempts atomic.Uint64    // of claims
@@ -57,47 +64,29 @@ const committerCount = 2
 
 // open finds or makes what the session needs on the server and in the store.
 func (c *Consumer) open(ctx context.Context, state *status) (*session, error) {
-	cfg := c.cfg
-	stream, err := c.js.Stream(ctx, cfg.Stream)
+	stream, err := c.js.Stream(ctx, c.cfg.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, fmt.Errorf("%w; create it first, or correct Config.Stream", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look up the stream: %w", err)
 	}
-	info := stream.CachedInfo()
-	s := newSession(cfg, c.st, state, int(c.js.Conn().MaxPayload()))
+	s := newSession(c.cfg, c.st, state, int(c.js.Conn().MaxPayload()))
 	s.js = c.js
 	if need := s.limits.MaxPayload + 2*onefold.MaxHeaderBytes; s.limits.MaxEntry > 0 && s.limits.MaxEntry < need {
 		return nil, fmt.Errorf("%w: the store's MaxEntry is %d and the server's max_payload %d: a dead letter could not be stored; raise MaxEntry to %d",
 			onefold.ErrInvalid, s.limits.MaxEntry, s.limits.MaxPayload, need)
 	}
-	stored, err := s.loadFloor(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read the floor: %w", err)
-	}
-	if err := ensureDeadLetters(ctx, c.js, cfg, info.Config.Replicas); err != nil {
+	if err = s.settleIn(ctx, stream); err != nil {
+		s.leave(ctx)
 		return nil, err
 	}
-	var f floor
-	if s.consumer, f, err = ensureConsumer(ctx, c.js, cfg, stored, info); err != nil {
-		return nil, err
-	}
-	s.floor.Store(&f)
 	found := s.consumer.CachedInfo().Config
-	s.beat = heartbeatRule{ackWait: found.AckWait, lease: cfg.Lease}
-	guarantee := dedupe.Assess(setupOf(cfg, found, info.Config, c.st.Info()))
-	if err := guarantee.Err(); err != nil {
-		return nil, err
-	}
-	s.tellWeak(guarantee)
-	s.pull = newPuller(s.consumer, c.js.Conn().IsConnected, startPrefetch(cfg.Concurrency, pullLimit(found), found.AckWait), s.clock, s.receive, s.pullTrouble)
-	s.pull.fetch.slots.max, s.pull.limiter = max(found.MaxAckPending, 0), cfg.RateLimit
-	if err = s.holdScope(ctx); err != nil {
-		return nil, err
-	}
+	s.beat = heartbeatRule{ackWait: found.AckWait, lease: s.cfg.Lease}
+	s.pull = newPuller(s.consumer, c.js.Conn().IsConnected, startPrefetch(s.cfg.Concurrency, pullLimit(found), found.AckWait), s.clock, s.receive, s.pullTrouble)
+	s.pull.fetch.slots.max, s.pull.limiter = max(found.MaxAckPending, 0), s.cfg.RateLimit
 	if err = s.openOrder(ctx); err != nil {
-		s.releaseScope(ctx)
+		s.leave(ctx)
 		return nil, err
 	}
 	return s, nil
@@ -115,6 +104,53 @@ func newSession(cfg Config, st onefold.Store, state *status, maxPayload int) *se
 	_, _ = rand.Read(random[:]) // never fails since Go 1.24
 	s.process = binary.LittleEndian.Uint64(random[:])
 	return s
+}
+
+// settleIn makes sure that nobody else serves the durable, that store, durable and stream of dead letters fit
+// together, and that the store knows where the session began.
+func (s *session) settleIn(ctx context.Context, stream jetstream.Stream) error {
+	if err := s.holdScope(ctx); err != nil {
+		return err
+	}
+	if err := s.askPresence(ctx); err != nil {
+		return err
+	}
+	info := stream.CachedInfo()
+	stored, err := s.loadFloor(ctx)
+	if err != nil {
+		return fmt.Errorf("read the floor: %w", err)
+	}
+	if err := ensureDeadLetters(ctx, s.js, s.cfg, info.Config.Replicas); err != nil {
+		return err
+	}
+	f, err := s.ensureConsumer(ctx, stored, stream)
+	if err != nil {
+		return err
+	}
+	guarantee := dedupe.Assess(setupOf(s.cfg, s.consumer.CachedInfo().Config, info.Config, s.st.Info()))
+	if err := guarantee.Err(); err != nil {
+		return err
+	}
+	s.tellWeak(guarantee)
+	if lost := stored.lost(info.Created.UnixNano(), info.State.LastSeq); lost != "" {
+		s.warn(lost)
+	}
+	// A durable that is lost before anything is settled has to be made again where this one began.
+	if !bytes.Equal(f.encode(), stored.encode()) {
+		if err := s.storeFloor(ctx, f); err != nil {
+			return fmt.Errorf("store the floor: %w", err)
+		}
+	}
+	s.floor.Store(&f)
+	return nil
+}
+
+// leave gives up what keeps others from serving the durable.
+func (s *session) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTimeout)
+	defer cancel()
+	s.leavePresence()
+	s.releaseScope(ctx)
 }
 
 // run starts the goroutines, waits for the end, and ends them in the order of a message's life.
@@ -144,17 +180,7 @@ func (s *session) run(ctx context.Context) error {
 		s.committers.Go(s.committer)
 	}
 	var pullers, keepers sync.WaitGroup
-	keepers.Go(func() { s.keepAlive(keeping) })
-	keepers.Go(func() { s.watchFloor(keeping) })
-	keepers.Go(func() { s.keepScope(keeping) })
-	keepers.Go(func() { s.probeStore(keeping) })
-	s.become(why(s.stops.set.Load()).state(), nil)
-	if s.reg.lanes != nil {
-		keepers.Go(func() { s.watchLanes(keeping) })
-	}
-	if s.cfg.RelayWithin > 0 {
-		keepers.Go(func() { s.watchRelay(keeping) })
-	}
+	s.startKeepers(keeping, &keepers)
 	pullers.Go(func() { s.pull.run(pulling) })
 
 	var cause error
@@ -174,14 +200,37 @@ func (s *session) run(ctx context.Context) error {
 	flushed := s.flush(values)
 	endKeeping()
 	keepers.Wait()
-	last, cancel := context.WithTimeout(values, lastTimeout)
-	defer cancel()
-	if s.reg.lanes != nil && flushed && late == nil {
-		s.endOrder(last)
-	}
-	s.releaseScope(last)
-	s.become(StateStopped, cause)
+	s.lastWords(values, flushed && late == nil, !vanished(cause))
 	return errors.Join(cause, late)
+}
+
+// startKeepers starts what goes on beside the messages, until ctx ends.
+func (s *session) startKeepers(ctx context.Context, keepers *sync.WaitGroup) {
+	keepers.Go(func() { s.keepAlive(ctx) })
+	keepers.Go(func() { s.watchFloor(ctx) })
+	keepers.Go(func() { s.keepScope(ctx) })
+	keepers.Go(func() { s.probeStore(ctx) })
+	s.become(why(s.stops.set.Load()).state(), nil)
+	keepers.Go(func() { s.watchConnection(ctx) })
+	if s.reg.lanes != nil {
+		keepers.Go(func() { s.watchLanes(ctx) })
+	}
+	if s.cfg.RelayWithin > 0 {
+		keepers.Go(func() { s.watchRelay(ctx) })
+	}
+}
+
+// lastWords leaves behind what the next session on this store and this durable wants to know.
+func (s *session) lastWords(values context.Context, answered, there bool) {
+	ctx, cancel := context.WithTimeout(values, lastTimeout)
+	defer cancel()
+	if s.reg.lanes != nil && answered {
+		s.endOrder(ctx)
+	}
+	if there {
+		s.noteBinding(ctx)
+	}
+	s.leave(values)
 }
 
 // holder names one attempt to claim.

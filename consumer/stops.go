@@ -12,10 +12,11 @@ import (
 type why uint32
 
 const (
-	whyPause why = 1 << iota // a person has paused it
-	whyStore                 // the store does not answer
-	whyRelay                 // nobody relays what the store holds
-	whyOrder                 // what was handed out before a crash has to come first
+	whyPause  why = 1 << iota // a person has paused it
+	whyStore                  // the store does not answer
+	whyRelay                  // nobody relays what the store holds
+	whyServer                 // it cannot be reached
+	whyOrder                  // what was handed out before a crash has to come first
 )
 
 // state is what is told of a set of reasons: the one that lasts until somebody acts comes first.
@@ -23,6 +24,8 @@ func (w why) state() string {
 	switch {
 	case w&whyPause != 0:
 		return StatePaused
+	case w&whyServer != 0:
+		return StateDisconnected
 	case w&whyStore != 0:
 		return StateWaiting
 	case w&whyRelay != 0:
@@ -79,7 +82,7 @@ func (s *session) stopFor(w why, on bool, err error) {
 
 // errOf is the error that goes with the state of a set. The caller holds mu.
 func (s *stops) errOf(set why) error {
-	for _, w := range []why{whyPause, whyStore, whyRelay, whyOrder} {
+	for _, w := range []why{whyPause, whyServer, whyStore, whyRelay, whyOrder} {
 		if set&w != 0 {
 			return s.err[w]
 		}

@@ -149,7 +149,7 @@ func TestMistakesAreCaughtWithTheRemedy(t *testing.T) {
 			fresh++
 			fx.Put("t", "k", []byte{byte(fresh)})
 			return nil
-		}, []string{`- state "t"/"k": "\x`}},
+		}, []string{`- state "t"/"k": "\`}},
 		"result": {func(_ context.Context, _ *onefold.Message, fx *onefold.Effects) error {
 			fresh++
 			fx.Result(fresh)
