@@ -147,9 +147,9 @@ func TestMistakesAreCaughtWithTheRemedy(t *testing.T) {
 		}, []string{"effect 0, header Try: "}},
 		"writes": {func(_ context.Context, _ *onefold.Message, fx *onefold.Effects) error {
 			fresh++
-			fx.Put("t", "k", []byte{byte(fresh)})
+			fx.Put("t", "k", []byte{0x80 | byte(fresh)})
 			return nil
-		}, []string{`- state "t"/"k": "\`}},
+		}, []string{`- state "t"/"k": "\x`}},
 		"result": {func(_ context.Context, _ *onefold.Message, fx *onefold.Effects) error {
 			fresh++
 			fx.Result(fresh)
