@@ -252,7 +252,9 @@ func TestAMessageWithoutAnIDIsRedrivenUnderTheIDThatIsFoundNow(t *testing.T) {
 	selection := r.sel(consumer.LetterFilter{Class: onefold.ClassMissingID})
 	done := r.all(selection, consumer.RedriveOptions{})
 	require.Len(t, done, 2)
-	slices.SortFunc(done, func(a, b consumer.Redriven) int { return cmp.Compare(string(a.Letter.Message.Data), string(b.Letter.Message.Data)) })
+	slices.SortFunc(done, func(a, b consumer.Redriven) int {
+		return cmp.Compare(string(a.Letter.Message.Data), string(b.Letter.Message.Data))
+	})
 	assert.True(t, done[0].Key.IsZero(), "nobody knows it yet")
 	r.awaitCount("acked", 4)
 	second := done[1].Letter.Message // y: letters come in any order
