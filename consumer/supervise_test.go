@@ -277,6 +277,7 @@ func TestAServerThatIsKilledAndRestartedUnderLoadLosesAndDoublesNothing(t *testi
 	})
 	c.AckWait = time.Second // what is on its way when the server ends comes again after it
 	w := r.start(c)
+	r.awaitCount("state running", 1)
 	for i := range messages {
 		if i%100 == 50 {
 			r.srv.Stop()
