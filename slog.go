@@ -6,7 +6,7 @@ import (
 	"log/slog"
 )
 
-// SlogObserver logs through l what a person wants to read: dead letters, parked rows and lost claims as
+// SlogObserver logs through l what a person wants to read: dead letters, parked rows, lost claims and zombies as
 // warnings, as is a copy of what became a dead letter earlier and a change of state that has a reason; retries
 // and other changes of state as information; the rest at debug level. A panic is logged with its stack. It
 // never logs a payload, and IDs only quoted and cut.
@@ -25,6 +25,11 @@ func SlogObserver(l *slog.Logger) *Observer {
 			}
 		}
 	}
+	zombie := func(text string) func(DeliveryEvent) {
+		return func(e DeliveryEvent) {
+			l.LogAttrs(context.Background(), slog.LevelWarn, text, append(deliveryAttrs(e), slog.Duration("took", e.Took), slog.Int("zombies", e.Zombies))...)
+		}
+	}
 	return &Observer{
 		Received:  delivery(slog.LevelDebug, "received"),
 		Claimed:   delivery(slog.LevelDebug, "claimed"),
@@ -32,7 +37,7 @@ func SlogObserver(l *slog.Logger) *Observer {
 		Committed: delivery(slog.LevelDebug, "committed"),
 		Acked:     delivery(slog.LevelDebug, "acked"),
 		Duplicate: func(e DeliveryEvent) {
-			if e.Outcome == DeadLettered {
+			if e.Outcome == DeadLettered || e.Outcome == ParkedUnknown {
 				delivery(slog.LevelWarn, "acked as a duplicate of a dead letter")(e)
 			} else {
 				delivery(slog.LevelDebug, "duplicate acked")(e)
@@ -44,6 +49,8 @@ func SlogObserver(l *slog.Logger) *Observer {
 		Retried:      delivery(slog.LevelInfo, "comes again"),
 		DeadLettered: delivery(slog.LevelWarn, "dead letter"),
 		Lost:         delivery(slog.LevelWarn, "claim lost, result refused"),
+		Zombie:       zombie("handler ignores the end of its context"),
+		ZombieEnded:  zombie("handler that ignored the end of its context has returned"),
 		Fetched:      row(slog.LevelDebug, "row fetched"),
 		Published:    row(slog.LevelDebug, "row published"),
 		Settled:      row(slog.LevelDebug, "row settled"),

@@ -43,6 +43,7 @@ func (s *session) ackDuplicate(d *delivery) {
 // they hold all of MaxAckPending.
 func (s *session) settle(d *delivery) {
 	d.set(stageSettling)
+	s.leave(d)
 	s.pull.displace(d)
 	s.background.Go(func() {
 		if _, err := s.st.Wait(s.waits, d.key); err != nil {
@@ -90,9 +91,6 @@ func (s *session) unclaim(c *onefold.Claim, f onefold.Failure) error {
 // abandon forgets a delivery without an answer: its claim has ended or may have, and whoever holds it now
 // answers. Copies that waited for it come again and are decided by the store.
 func (s *session) abandon(d *delivery, err error) {
-	if d.at() == stageEnded {
-		return // the heartbeat has done it when it found the claim lost
-	}
 	followers := s.release(d)
 	s.tellLost(d, err)
 	s.pull.end(d)
@@ -142,6 +140,7 @@ func (s *session) tellDropped(d *delivery, class onefold.Class, err error) {
 // release ends d's stay in the registry and returns the copies that waited for it.
 func (s *session) release(d *delivery) []*delivery {
 	d.set(stageEnded)
+	s.leave(d)
 	return s.reg.remove(d)
 }
 

@@ -88,7 +88,8 @@ func (c Config) checkTimes(p *problems) {
 		value, least time.Duration
 	}{
 		{"RetryMin", c.RetryMin, minDuration}, {"RetryMax", c.RetryMax, minDuration}, {"AckWait", c.AckWait, minAckWait},
-		{"Lease", c.Lease, minLease}, {"Retention", c.Retention, minRetention}, {"ShutdownTimeout", c.ShutdownTimeout, minDuration},
+		{"Lease", c.Lease, minLease}, {"Retention", c.Retention, minRetention}, {"HandlerTimeout", c.HandlerTimeout, minDuration},
+		{"ShutdownTimeout", c.ShutdownTimeout, minDuration},
 	} {
 		// A zero is left only where an adopted consumer decides.
 		if d.value != 0 && d.value < d.least {

@@ -19,10 +19,16 @@ const (
 	stageQueued   stage = iota // waits for a worker; may be given back
 	stageClaiming              // a worker asks the store; may be given back
 	stageTaken                 // for a moment: the goroutine that took it fills it in, nobody else may look
+	stageWaiting               // claimed; waits until it may run
 	stageRunning               // the handler runs
+	stageStopping              // it still runs, although its context was cancelled at Config.HandlerTimeout
 	stageHandled               // the handler has returned; the outcome is on its way into the store
 	stageSettling              // its dead letter is committed and not sent yet
 	stageEnded                 // answered, or never to be answered
+
+	// The message has been answered or goes on as another delivery, and the handler of this one still runs.
+	stageDeposed // it has lost its claim and may return soon
+	stageZombie  // its worker was replaced
 )
 
 // delivery is one arrival of a message, from its receipt until it is answered.
@@ -39,12 +45,14 @@ type delivery struct {
 	stage    atomic.Uint32
 	received time.Duration // when it arrived, on the monotonic clock
 
-	// The heartbeat's own: when the server and the store last heard of it.
-	progressed, renewed time.Duration
+	// The heartbeat's own: when the server and the store last heard of it, and when its handler was told to stop.
+	progressed, renewed, stopped time.Duration
 
 	// Set before the stage is running; read by the heartbeat after.
+	holder onefold.Holder // who asks for the claim
 	claim  *onefold.Claim
-	cancel context.CancelFunc // ends the handler's context
+	cancel context.CancelCauseFunc // ends the handler's context
+	began  atomic.Int64            // when the handler was called, on the monotonic clock
 
 	attempt   int
 	history   onefold.History
@@ -55,8 +63,10 @@ type delivery struct {
 	outcome   onefold.Outcome  // how its key has ended
 	class     onefold.Class    // why it became a dead letter
 	cause     error
-	repeated  bool // the commit was tried before and its outcome was not known
-	conflicts int  // reruns so far
+	repeated  bool  // the commit was tried before and its outcome was not known
+	conflicts int   // reruns so far
+	timedOut  bool  // the handler was told to stop before it returned
+	weight    int64 // what it holds of session.room; see alone.go
 
 	followers []*delivery // guarded by the registry
 }

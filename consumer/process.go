@@ -176,8 +176,10 @@ func (s *session) granted(w *worker, d *delivery, g onefold.Grant) bool {
 	if d.history.First.IsZero() {
 		d.history.First = s.clock.Wall()
 	}
-	d.cancel = w.context(s.handlers)
-	d.set(stageRunning)
+	if c := beforeRun(g.History, d.msg.Sequence <= s.suspects.Until, s.cfg.ParkUnknown); c != cautionNone || s.wary {
+		return s.prepare(w, d, c)
+	}
+	s.starts(w, d)
 	return true
 }
 
@@ -198,7 +200,7 @@ func (s *session) repeat(d *delivery, r *onefold.Record) {
 		return
 	}
 	d.outcome = r.Outcome
-	if r.Outcome == onefold.DeadLettered && r.Unsettled > 0 {
+	if r.Outcome != onefold.Succeeded && r.Unsettled > 0 {
 		s.settle(d)
 		return
 	}
@@ -232,7 +234,7 @@ func (s *session) handle(w *worker, d *delivery) {
 	if s.obs.Claimed != nil {
 		s.obs.Claimed(s.event(d))
 	}
-	w.began, w.running = s.clock.Mono(), d
+	w.running = d
 	err := w.call.Do(func() error { return s.cfg.Handler(w.ctx, &d.msg, d.fx) })
 	w.running = nil
 	s.handled(w, d, err)
@@ -244,15 +246,22 @@ func (s *session) handled(w *worker, d *delivery, err error) {
 	if err == nil {
 		err = buffering
 	}
-	lost := !d.move(stageRunning, stageHandled)
-	if lost {
-		w.discardContext()
+	lost := !s.returned(w, d)
+	state := runState{attempt: d.attempt, seed: d.seed(), reruns: d.conflicts, stopping: s.handlers.Err() != nil, timedOut: d.timedOut, lost: lost}
+	v := afterRun(err, state, s.rule)
+	if s.cfg.ParkUnknown {
+		v = parkRun(v, err, state)
 	}
-	v := afterRun(err, runState{attempt: d.attempt, seed: d.seed(), reruns: d.conflicts, stopping: s.handlers.Err() != nil, lost: lost}, s.rule)
 	if s.obs.Handled != nil {
 		e := s.event(d)
-		e.Took, e.Class, e.Err = s.clock.Mono()-w.began, v.class, err
+		e.Took, e.Class, e.Err = s.clock.Mono()-time.Duration(d.began.Load()), v.class, err
 		s.obs.Handled(e)
+	}
+	if lost {
+		if w.replaced {
+			s.buried(d)
+		}
+		return // the heartbeat has answered it when it took the claim away
 	}
 	if v.do == actCommit {
 		entry.Fingerprint, entry.Outcome, entry.Retain = d.fingerprint, onefold.Succeeded, s.cfg.Retention
@@ -278,7 +287,7 @@ func (s *session) act(d *delivery, v verdict, err error) {
 		s.finish(d)
 	case actRetry:
 		s.retryLater(d, v)
-	case actDeadLetter:
+	case actDeadLetter, actPark:
 		s.commitDeadLetter(d, v, err)
 	case actRerun:
 		s.rerun(d)
@@ -318,8 +327,11 @@ func (s *session) committed(batch []*delivery, whole error) (again []*delivery) 
 		if whole != nil {
 			err = whole
 		}
-		gaveUp := d.commit.Entry.Outcome == onefold.DeadLettered
-		v := afterCommit(err, gaveUp, runState{attempt: d.attempt, seed: d.seed()}, s.rule)
+		outcome := d.commit.Entry.Outcome
+		v := afterCommit(err, outcome != onefold.Succeeded, runState{attempt: d.attempt, seed: d.seed()}, s.rule)
+		if s.cfg.ParkUnknown {
+			v = parkCommit(v, err, outcome)
+		}
 		switch v.do {
 		case actRepeat:
 			// A store that has not answered may still write into what it was given.
@@ -342,7 +354,7 @@ func (s *session) committed(batch []*delivery, whole error) (again []*delivery) 
 // finish answers a message whose outcome is durable.
 func (s *session) finish(d *delivery) {
 	d.outcome = d.commit.Entry.Outcome
-	gaveUp := d.outcome == onefold.DeadLettered
+	gaveUp := d.outcome != onefold.Succeeded
 	// What an earlier delivery of a rejected message has stored is told of once.
 	if d.commit.Existing == nil || d.repeated {
 		if s.obs.Committed != nil {
@@ -360,12 +372,16 @@ func (s *session) finish(d *delivery) {
 }
 
 // commitDeadLetter commits a dead letter in place of the message's effects. It is refused like them if what the
-// handler has read has moved: a handler that gave up on a state that never was gets another look.
+// handler has read has moved: a handler that gave up on a state that never was gets another look. A message that is
+// parked is kept as a dead letter too, or nobody could look at it; its outcome says that it may have been done.
 func (s *session) commitDeadLetter(d *delivery, v verdict, cause error) {
 	d.class, d.cause = v.class, cause
 	letter := deadLetter{msg: &d.msg, key: d.identity, class: v.class, reason: v.reason, attempts: d.attempt, earlier: d.history.LastReason}
 	entry := letter.entry(d.key, d.fingerprint, s.cfg.DeadLetterSubject, s.limits.MaxPayload, s.cfg.Retention)
-	if d.fx != nil { // it has run
+	switch {
+	case v.do == actPark:
+		entry.Outcome = onefold.ParkedUnknown
+	case d.fx != nil: // it has run
 		run, _ := d.fx.Seal()
 		entry.Reads = run.Reads
 	}
@@ -379,7 +395,7 @@ const maxConflicts = 16
 // rerun runs the handler again on the same claim: the state it read has moved. It uses up no attempt.
 func (s *session) rerun(d *delivery) {
 	d.conflicts++
-	if d.conflicts > maxConflicts || s.draining.Load() {
+	if d.conflicts > maxConflicts || d.timedOut || s.draining.Load() {
 		d.conflicts = 0
 		s.retryLater(d, verdict{class: onefold.ClassConflict, delay: s.rule.min, reason: onefold.ErrConflict.Error()})
 		return
@@ -387,10 +403,4 @@ func (s *session) rerun(d *delivery) {
 	if !s.work.push(d) {
 		s.retryLater(d, verdict{class: onefold.ClassConflict, reason: onefold.ErrConflict.Error()})
 	}
-}
-
-// resume takes up a delivery whose handler has to run again on the claim it has.
-func (s *session) resume(w *worker, d *delivery) {
-	d.cancel = w.context(s.handlers)
-	d.set(stageRunning)
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/onefold-go/onefold"
 )
@@ -24,6 +25,7 @@ type session struct {
 	clock     onefold.Clock
 	rule      retryRule
 	beat      heartbeatRule
+	overrun   overrunRule
 	limits    onefold.Limits
 	storeKind string
 
@@ -41,8 +43,14 @@ type session struct {
 	errors   atomic.Int64     // of the pulls, since the server last answered
 	failed   chan error       // the first reason that ends the session
 	trouble  trouble
+	zombies  zombies
+	suspects suspicion
+	wary     bool // runs take room, so that a suspect can run alone
+	room     *semaphore.Weighted
+	deposed  []deposed // the heartbeat's own
 
 	handlers context.Context // ends running handlers
+	admits   context.Context // ends waiting for room to run
 	ops      context.Context // ends calls of the store
 	waits    context.Context // ends waiting for dead letters to be sent
 
@@ -64,8 +72,8 @@ func (c *Consumer) open(ctx context.Context, state *status) (*session, error) {
 	}
 	info := stream.CachedInfo()
 	s := &session{cfg: cfg, st: c.st, js: c.js, status: state, obs: *cfg.Observer, clock: cfg.Clock,
-		rule: retryRule{maxAttempts: cfg.MaxAttempts, min: cfg.RetryMin, max: cfg.RetryMax},
-		reg:  newRegistry(), work: newFifo[*delivery](cfg.Concurrency), commits: newFifo[*delivery](committerCount), failed: make(chan error, 1)}
+		rule: retryRule{maxAttempts: cfg.MaxAttempts, min: cfg.RetryMin, max: cfg.RetryMax, timeout: cfg.HandlerTimeout},
+		reg:  newRegistry(), work: newFifo[*delivery](cfg.Concurrency), commits: newFifo[*delivery](committerCount), failed: make(chan error, 1), room: semaphore.NewWeighted(room)}
 	own := c.st.Info()
 	s.storeKind = own.Kind
 	s.limits = onefold.Limits{MaxPayload: int(c.js.Conn().MaxPayload()), MaxEntry: own.MaxEntry}
@@ -85,8 +93,14 @@ func (c *Consumer) open(ctx context.Context, state *status) (*session, error) {
 		return nil, err
 	}
 	s.floor.Store(&f)
-	found := s.consumer.CachedInfo().Config
+	at := s.consumer.CachedInfo()
+	found := at.Config
+	if err := s.suspect(ctx, opening{clean: own.Clean, epoch: own.Epoch, created: f.Created, last: info.State.LastSeq,
+		floor: f.At.Sequence, seen: f.Seen, delivered: at.Delivered.Stream, pending: found.MaxAckPending}); err != nil {
+		return nil, fmt.Errorf("decide which messages are suspects: %w", err)
+	}
 	s.beat = heartbeatRule{ackWait: found.AckWait, lease: cfg.Lease}
+	s.overrun = overrunRule{timeout: cfg.HandlerTimeout}
 	if cfg.Retention < 2*found.AckWait {
 		return nil, fmt.Errorf("%w: Config.Retention is %v and AckWait %v: a message whose ack is lost would come again after its key is forgotten; raise Retention to at least %v",
 			onefold.ErrInvalid, cfg.Retention, found.AckWait, 2*found.AckWait)
@@ -108,12 +122,22 @@ func (s *session) run(ctx context.Context) error {
 	s.handlers, endHandlers = context.WithCancel(values)
 	s.ops, endOps = context.WithCancel(values)
 	s.waits, endWaits = context.WithCancel(values)
+	var endAdmission context.CancelFunc
+	s.admits, endAdmission = context.WithCancel(values)
 	pulling, endPulling := context.WithCancel(values)
 	keeping, endKeeping := context.WithCancel(values)
-	defer func() { endHandlers(); endOps(); endWaits(); endPulling(); endKeeping() }()
+	defer func() {
+		endHandlers()
+		endOps()
+		endWaits()
+		endAdmission()
+		endPulling()
+		endKeeping()
+	}()
 
 	for range s.cfg.Concurrency {
-		s.workers.Go(s.worker)
+		s.workers.Add(1)
+		go s.worker(nil)
 	}
 	for range committerCount {
 		s.committers.Go(s.committer)
@@ -134,6 +158,7 @@ func (s *session) run(ctx context.Context) error {
 
 	s.become(StateDraining, cause)
 	s.draining.Store(true)
+	endAdmission()
 	endPulling()
 	pullers.Wait()
 	late := s.endWork(endHandlers, endOps)
