@@ -22,7 +22,11 @@ func parkRun(v verdict, err error, s runState) verdict {
 	_, knows := onefold.RetryDelay(err)
 	cancelled := s.stopping || s.timedOut
 	if v.class == onefold.ClassPanic || errors.Is(err, onefold.ErrUnknown) || cancelled && !knows {
-		return verdict{do: actPark, class: onefold.ClassUnknown, reason: "outcome unknown: " + err.Error()}
+		reason := err.Error()
+		if s.timedOut {
+			reason = v.reason // which says so
+		}
+		return verdict{do: actPark, class: onefold.ClassUnknown, reason: "outcome unknown: " + reason}
 	}
 	return v
 }
