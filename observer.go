@@ -34,6 +34,8 @@ type Observer struct {
 
 	State func(StateEvent) // a part changed its state
 
+	Warned func(WarnEvent) // a setting weakens the promise; see dedupe.Assess
+
 	Upkeep func(UpkeepEvent) // a store has done a piece of work in the background, or failed to
 }
 
@@ -97,6 +99,13 @@ type StateEvent struct {
 	From string
 	To   string // "waiting to start", "running", "waiting for the store", "draining", "stopped"; a relay: "running", "waiting", "stopped"
 	Err  error  // why
+}
+
+// WarnEvent tells of a setting that weakens what is promised, once when a part starts.
+type WarnEvent struct {
+	At   time.Time
+	Part string // as in StateEvent
+	Text string // the setting, its value, what follows, and the remedy
 }
 
 // UpkeepEvent tells of a piece of work that a store has done in the background. What failed is tried again.

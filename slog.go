@@ -7,7 +7,8 @@ import (
 )
 
 // SlogObserver logs through l what a person wants to read: dead letters, parked rows, lost claims and zombies as
-// warnings, as is a copy of what became a dead letter earlier and a change of state that has a reason; retries
+// warnings, as is a copy of what became a dead letter earlier, a change of state that has a reason and a setting that
+// weakens the promise; retries
 // and other changes of state as information; the rest at debug level. A panic is logged with its stack. It
 // never logs a payload, and IDs only quoted and cut.
 func SlogObserver(l *slog.Logger) *Observer {
@@ -56,6 +57,9 @@ func SlogObserver(l *slog.Logger) *Observer {
 		Settled:      row(slog.LevelDebug, "row settled"),
 		RowDelayed:   row(slog.LevelInfo, "row not sent, tried again"),
 		RowParked:    row(slog.LevelWarn, "row parked"),
+		Warned: func(e WarnEvent) {
+			l.LogAttrs(context.Background(), slog.LevelWarn, "promise weakened", slog.String("part", e.Part), slog.String("why", e.Text))
+		},
 		State: func(e StateEvent) {
 			level, attrs := slog.LevelInfo, []slog.Attr{slog.String("part", e.Part), slog.String("from", e.From), slog.String("to", e.To)}
 			if e.Err != nil {

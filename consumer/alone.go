@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -19,12 +20,12 @@ func (s *session) prepare(w *worker, d *delivery, c caution) bool {
 	case cautionBlame:
 		d.set(stageHandled)
 		d.attempt = d.history.Starts
-		s.commitDeadLetter(d, verdict{do: actDeadLetter, class: onefold.ClassCutShort, reason: reasonKills}, nil)
+		s.commitDeadLetter(d, verdict{do: actDeadLetter, class: onefold.ClassCutShort, reason: reasonKills}, errors.New(reasonKills))
 		return false
 	case cautionPark:
 		d.set(stageHandled)
 		d.attempt = d.history.Starts
-		s.commitDeadLetter(d, verdict{do: actPark, class: onefold.ClassUnknown, reason: reasonCutShort}, nil)
+		s.commitDeadLetter(d, verdict{do: actPark, class: onefold.ClassUnknown, reason: reasonCutShort}, errors.New(reasonCutShort))
 		return false
 	}
 	if !s.enter(d, c) || (c != cautionNone && !s.countStart(d)) {

@@ -14,6 +14,7 @@ import (
 // ackAll acks d and the copies that waited for it.
 func (s *session) ackAll(d *delivery) {
 	followers := s.release(d)
+	s.reply(d)
 	if s.sent(d, d.ack.Ack()) && s.obs.Acked != nil {
 		s.obs.Acked(s.event(d))
 	}
@@ -24,7 +25,7 @@ func (s *session) ackAll(d *delivery) {
 // ackFollowers acks the copies that waited for d.
 func (s *session) ackFollowers(d *delivery, followers []*delivery) {
 	for _, f := range followers {
-		f.outcome = d.outcome
+		f.outcome, f.result, f.cause = d.outcome, d.result, d.cause
 		s.ackDuplicate(f)
 	}
 }
@@ -32,6 +33,7 @@ func (s *session) ackFollowers(d *delivery, followers []*delivery) {
 // ackDuplicate acks a delivery whose work is done by another.
 func (s *session) ackDuplicate(d *delivery) {
 	d.set(stageEnded)
+	s.reply(d)
 	if s.sent(d, d.ack.Ack()) && s.obs.Duplicate != nil {
 		s.obs.Duplicate(s.event(d))
 	}

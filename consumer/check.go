@@ -46,6 +46,9 @@ func (c Config) check() error {
 	c.checkNumbers(&p)
 	c.checkTimes(&p)
 	c.checkStart(&p)
+	if err := onefold.CheckSubject(strings.TrimSuffix(c.ReplyPrefix, ".")); err != nil {
+		p.add("ReplyPrefix: %w", err)
+	}
 	for _, f := range c.FilterSubjects {
 		if err := checkFilter(f); err != nil {
 			p.add("FilterSubjects: %w", err)
@@ -89,7 +92,7 @@ func (c Config) checkTimes(p *problems) {
 	}{
 		{"RetryMin", c.RetryMin, minDuration}, {"RetryMax", c.RetryMax, minDuration}, {"AckWait", c.AckWait, minAckWait},
 		{"Lease", c.Lease, minLease}, {"Retention", c.Retention, minRetention}, {"HandlerTimeout", c.HandlerTimeout, minDuration},
-		{"ShutdownTimeout", c.ShutdownTimeout, minDuration},
+		{"RepublishWithin", c.RepublishWithin, minDuration}, {"ShutdownTimeout", c.ShutdownTimeout, minDuration},
 	} {
 		// A zero is left only where an adopted consumer decides.
 		if d.value != 0 && d.value < d.least {

@@ -3,6 +3,7 @@ package consumer
 import (
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/onefold-go/onefold"
@@ -65,13 +66,14 @@ type Config struct {
 	// message, before the handler runs.
 	ParkUnknown bool
 
-	MaxAttempts   int           // runs before a failing message becomes a dead letter; default DefaultMaxAttempts
-	RetryMin      time.Duration // delay after the first failure; doubles; default DefaultRetryMin
-	RetryMax      time.Duration // longest delay; default DefaultRetryMax
-	AckWait       time.Duration // server's patience, renewed while we work; default DefaultAckWait, or what an adopted consumer has
-	Lease         time.Duration // life of a claim, renewed while we work; default DefaultLease
-	Retention     time.Duration // how long a finished key dedupes republished copies; default DefaultRetention
-	MaxAckPending int           // unanswered messages the server allows; default DefaultMaxAckPending, or what an adopted consumer has
+	MaxAttempts     int           // runs before a failing message becomes a dead letter; default DefaultMaxAttempts
+	RetryMin        time.Duration // delay after the first failure; doubles; default DefaultRetryMin
+	RetryMax        time.Duration // longest delay; default DefaultRetryMax
+	AckWait         time.Duration // server's patience, renewed while we work; default DefaultAckWait, or what an adopted consumer has
+	Lease           time.Duration // life of a claim, renewed while we work; default DefaultLease
+	Retention       time.Duration // how long a finished key dedupes republished copies; default DefaultRetention
+	RepublishWithin time.Duration // longest time after which a producer or a person publishes an ID again; Retention must cover it; 0: not checked
+	MaxAckPending   int           // unanswered messages the server allows; default DefaultMaxAckPending, or what an adopted consumer has
 	// HandlerTimeout is the longest time that one run of the handler may take; default DefaultHandlerTimeout.
 	// There is no way to switch it off: a run that never ends would keep its message for ever; give a long time
 	// for long work. When it is over, the handler's context is cancelled with the cause ErrHandlerTimeout (it
@@ -88,6 +90,11 @@ type Config struct {
 	// If no stream captures it, DeadLetterStream (default DefaultDeadLetterStream) is made for it.
 	DeadLetterSubject string
 	DeadLetterStream  string
+
+	// ReplyPrefix is what the subjects of answers to requests must begin with, so that a message cannot have
+	// something published anywhere; default nats.InboxPrefix. See HeaderReplyTo. Whoever can publish an ID with its
+	// payload can read its result.
+	ReplyPrefix string
 
 	Observer *onefold.Observer // nil: nobody is told
 	Clock    onefold.Clock     // zero: the machine's
@@ -107,6 +114,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.Scope, c.Stream+"/"+c.Name)
 	setDefault(&c.DeadLetterSubject, DefaultDeadLetterPrefix+c.Stream+"."+c.Name)
 	setDefault(&c.DeadLetterStream, DefaultDeadLetterStream)
+	setDefault(&c.ReplyPrefix, nats.InboxPrefix)
 	if c.ID == nil {
 		c.ID = dedupe.DefaultID
 	}

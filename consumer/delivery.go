@@ -61,6 +61,7 @@ type delivery struct {
 	own       onefold.Commit   // of the first try, kept here to save an allocation
 	commit    *onefold.Commit  // of the present try
 	outcome   onefold.Outcome  // how its key has ended
+	result    result           // what a requester is answered
 	class     onefold.Class    // why it became a dead letter
 	cause     error
 	repeated  bool  // the commit was tried before and its outcome was not known

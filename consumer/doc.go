@@ -19,6 +19,8 @@
 // a message that is done is acked without running; a copy with another payload becomes a dead letter. Dead
 // letters are messages: they leave through the relay, and only then is the message acked.
 //
+// [Request] publishes a message and waits for the result that its handler gives; a repeat is answered from the store.
+//
 // Guarantees and their limits are in docs/guarantees.md, all defaults in docs/defaults.md.
 //
 // A message goes through five stages, each named in process.go, which is the file to read:

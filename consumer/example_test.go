@@ -133,3 +133,34 @@ func ExampleRaw() {
 	})
 	// Output: 6 bytes
 }
+
+func ExampleRequest() {
+	withServer(func(js jetstream.JetStream) {
+		work, err := consumer.New(js, memstore.New(), consumer.Config{
+			Stream: "ORDERS", Name: "prices",
+			Handler: consumer.Raw(func(_ context.Context, order []byte, fx *onefold.Effects) error {
+				fx.Result("price of " + string(order))
+				return nil
+			}),
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error)
+		go func() { done <- work.Run(ctx) }()
+		for range 2 { // the second time from the store
+			reply, err := consumer.Request(ctx, js, "order-1", &nats.Msg{Subject: "orders", Data: []byte("tea")})
+			if err != nil {
+				log.Fatal(err)
+			}
+			fmt.Println(string(reply.Result))
+		}
+		cancel()
+		fmt.Println(<-done)
+	})
+	// Output:
+	// "price of tea"
+	// "price of tea"
+	// <nil>
+}

@@ -199,7 +199,7 @@ func (s *session) repeat(d *delivery, r *onefold.Record) {
 	if !d.move(stageClaiming, stageHandled) {
 		return
 	}
-	d.outcome = r.Outcome
+	d.outcome, d.result = r.Outcome, resultOf(r)
 	if r.Outcome != onefold.Succeeded && r.Unsettled > 0 {
 		s.settle(d)
 		return
@@ -353,7 +353,7 @@ func (s *session) committed(batch []*delivery, whole error) (again []*delivery) 
 
 // finish answers a message whose outcome is durable.
 func (s *session) finish(d *delivery) {
-	d.outcome = d.commit.Entry.Outcome
+	d.outcome, d.result.body = d.commit.Entry.Outcome, d.commit.Entry.Result
 	gaveUp := d.outcome != onefold.Succeeded
 	// What an earlier delivery of a rejected message has stored is told of once.
 	if d.commit.Existing == nil || d.repeated {

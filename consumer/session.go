@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/dedupe"
 )
 
 // session is one call of Run: the goroutines, what they share, and who ends whom.
@@ -95,15 +96,16 @@ func (c *Consumer) open(ctx context.Context, state *status) (*session, error) {
 	s.floor.Store(&f)
 	at := s.consumer.CachedInfo()
 	found := at.Config
+	s.beat = heartbeatRule{ackWait: found.AckWait, lease: cfg.Lease}
+	s.overrun = overrunRule{timeout: cfg.HandlerTimeout}
+	guarantee := dedupe.Assess(setupOf(cfg, found, info.Config, own))
+	if err := guarantee.Err(); err != nil {
+		return nil, err
+	}
+	s.tellWeak(guarantee)
 	if err := s.suspect(ctx, opening{clean: own.Clean, epoch: own.Epoch, created: f.Created, last: info.State.LastSeq,
 		floor: f.At.Sequence, seen: f.Seen, delivered: at.Delivered.Stream, pending: found.MaxAckPending}); err != nil {
 		return nil, fmt.Errorf("decide which messages are suspects: %w", err)
-	}
-	s.beat = heartbeatRule{ackWait: found.AckWait, lease: cfg.Lease}
-	s.overrun = overrunRule{timeout: cfg.HandlerTimeout}
-	if cfg.Retention < 2*found.AckWait {
-		return nil, fmt.Errorf("%w: Config.Retention is %v and AckWait %v: a message whose ack is lost would come again after its key is forgotten; raise Retention to at least %v",
-			onefold.ErrInvalid, cfg.Retention, found.AckWait, 2*found.AckWait)
 	}
 	s.pull = newPuller(s.consumer, c.js.Conn().IsConnected, startPrefetch(cfg.Concurrency, pullLimit(found), found.AckWait), s.clock, s.receive, s.pullTrouble)
 	var random [8]byte

@@ -37,6 +37,8 @@
 // error, a conflict or a crash; only its effects are once. Messages asked for leave through a relay of
 // package outbox on the same store.
 //
+// [Assess] judges whether the settings of a consumer, its stream and its store carry the promise, and says so in a report.
+//
 // Reading order: ids.go and fingerprints.go (pure functions of a message), guard.go (claim), run.go (run and
 // commit), keeper.go (renewal).
 //

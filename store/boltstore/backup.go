@@ -65,13 +65,17 @@ type backupParts struct {
 type backupPart struct {
 	name string // in the archive
 	file *os.File
+	info os.FileInfo // from when it was opened: a part that is shorter by then is an error
 }
 
 func (p *backupParts) add(name, path string) error {
 	file, err := os.Open(path)
-	if err == nil {
-		p.list = append(p.list, backupPart{name, file})
+	if err != nil {
+		return err
 	}
+	part := backupPart{name: name, file: file}
+	part.info, err = file.Stat()
+	p.list = append(p.list, part)
 	return err
 }
 
@@ -89,15 +93,11 @@ func (p *backupParts) close() {
 
 // write puts the part into the archive.
 func (p *backupPart) write(ctx context.Context, archive *tar.Writer) error {
-	info, err := p.file.Stat()
-	if err != nil {
-		return err
-	}
-	h := &tar.Header{Typeflag: tar.TypeReg, Name: p.name, Mode: 0o600, Size: info.Size(), ModTime: info.ModTime()}
+	h := &tar.Header{Typeflag: tar.TypeReg, Name: p.name, Mode: 0o600, Size: p.info.Size(), ModTime: p.info.ModTime()}
 	if err := archive.WriteHeader(h); err != nil {
 		return err
 	}
-	_, err = io.Copy(archive, reading{ctx, p.file})
+	_, err := io.CopyN(archive, reading{ctx, p.file}, p.info.Size())
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	bolt "go.etcd.io/bbolt"
 
 	"github.com/onefold-go/onefold"
 )
@@ -47,3 +48,20 @@ func TestCloseEndsAlthoughBboltHasKeptItsLocks(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+// A panic before the commit is caught inside of bbolt's Update, which then rolls back.
+func TestAPanicBeforeTheCommitOfAGroupWithJoinsKeepsNoLocks(t *testing.T) {
+	o := &Options{}
+	o.hooks.beforeCommit = func() error { panic("page 7: invalid type") }
+	s, err := Open(t.TempDir(), o)
+	require.NoError(t, err)
+	e := entryOf("a")
+	e.Joins = []onefold.Join{&join{func(*bolt.Tx) error { return nil }}}
+	require.Error(t, stored(t, s, e))
+	require.NotNil(t, s.stopped())
+	tx, err := s.db.Begin(true) // does not wait
+	require.NoError(t, err)
+	require.NoError(t, tx.Rollback())
+	require.False(t, s.locked, "the mapping of main.db would stay for the life of the process")
+	require.NoError(t, s.Close(context.Background()))
+}

@@ -11,10 +11,10 @@ type dropOp struct {
 	answer
 	store   *Store
 	piece   piece
-	gone    bool // in this group
-	more    bool // there are further leftovers
-	records int  // dropped so far
-	began   time.Duration
+	gone    bool          // in this group
+	more    bool          // there are further leftovers
+	records int           // dropped so far
+	took    time.Duration // with a minus sign, when it began, until it has ended
 }
 
 func (o *dropOp) weight() load { return load{puts: 2} }
@@ -40,6 +40,7 @@ func (o *dropOp) finish(err error) {
 	if again && o.store.queue.add(o) == nil {
 		return
 	}
+	o.took += o.store.clock.Mono()
 	o.answer.finish(err)
 }
 
@@ -62,9 +63,9 @@ func (s *Store) startDrop() error {
 		if !o.succeeded() {
 			return nil
 		}
-		s.tell(work{what: workDrop, records: o.records}, s.clock.Mono()-o.began, nil)
+		s.tell(work{what: workDrop, records: o.records, took: o.took}, nil)
 	}
-	o := &dropOp{answer: newAnswer(), store: s, began: s.clock.Mono()}
+	o := &dropOp{answer: newAnswer(), store: s, took: -s.clock.Mono()}
 	if err := s.queue.add(o); err != nil {
 		return err
 	}
@@ -78,7 +79,7 @@ func (s *Store) dropAll() (done work, some bool, err error) {
 		return done, err != nil, err
 	}
 	<-s.drop.done
-	done.records, err = s.drop.records, s.drop.err
+	done.records, done.took, err = s.drop.records, s.drop.took, s.drop.err
 	s.drop = nil
 	return done, true, err
 }

@@ -46,3 +46,48 @@ func TestSegmentsAreSealedWhileIndexesAreMerged(t *testing.T) {
 	order = slices.DeleteFunc(order, func(work string) bool { return work == workDrop })
 	assert.Equal(t, []string{workSeal, workSeal, workSeal, workSeal, workMerge}, order)
 }
+
+func TestADropThatHasFailedIsNotTriedAgainWithEachSeal(t *testing.T) {
+	ctx := context.Background()
+	o := &Options{SegmentRecords: 10, hooks: hooks{sweepEvery: time.Hour, tierFactor: 100}}
+	s, err := Open(t.TempDir(), o)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close(ctx)) }()
+	s.upkeepTurn <- struct{}{}
+	s.patience.note(workDrop, onefold.ErrFull, s.clock.Mono()) // it has failed
+	for n := range 10 {
+		require.NoError(t, stored(t, s, entryOf(fmt.Sprint(n))))
+	}
+	require.Eventually(t, func() bool { return s.pieces.state().frozen == 1 }, time.Minute, time.Millisecond)
+	some, err := s.try(kindOfWork{workSeal, s.sealOne})
+	require.True(t, some)
+	require.NoError(t, err)
+	<-s.upkeepTurn
+	require.Nil(t, s.drop, "a drop is under way although it is not due for %v", firstWait)
+}
+
+// The next store removes the file that a look-up of the one before, for which Close does not wait, is about to read.
+func TestALookUpThatCloseHasOvertakenStillReadsItsFile(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	clock := goldenClock()
+	o := &Options{SegmentRecords: 1, Clock: clock}
+	s := opened(t, dir, o)
+	require.NoError(t, stored(t, s, entryOf("a")))
+	require.NoError(t, stored(t, s, entryOf("b")))
+	s.keepUpNow()
+	k := ofID("a")
+	canon := canonOf(&k)
+	shelf := s.shelves.use() // as findSealed, before it reads
+	at, err := shelf.indexes[len(shelf.indexes)-1].Find(nil, s.hash(canon))
+	require.NoError(t, err)
+	require.NotEmpty(t, at)
+	require.NoError(t, s.Close(ctx))
+	next := opened(t, dir, o)
+	for _, f := range next.shelves.present.Load().segments {
+		f.head.Expires = 0 // as if time had passed
+	}
+	next.keepUpNow()
+	_, err = s.readSealed(shelf, at[0], s.hash(canon), canon)
+	require.NoError(t, err)
+	s.shelves.done(shelf)
+}

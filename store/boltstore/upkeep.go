@@ -26,6 +26,7 @@ type work struct {
 	what    string
 	records int
 	bytes   int64
+	took    time.Duration // 0: as long as the call
 }
 
 // keepUp is the upkeep: the one goroutine that works on immutable files. It does one piece of work after the
@@ -86,7 +87,10 @@ func (s *Store) try(kind kindOfWork) (some bool, err error) {
 	now := s.clock.Mono()
 	s.patience.note(kind.what, err, now)
 	done.what = kind.what
-	s.tell(done, now-began, err)
+	if done.took == 0 {
+		done.took = now - began
+	}
+	s.tell(done, err)
 	return true, err
 }
 
@@ -119,7 +123,9 @@ func (s *Store) sealOne() (done work, some bool, err error) {
 	if some {
 		if done, err = s.seal(r); err == nil {
 			s.pace.sealed(done.records)
-			err = s.startDrop()
+			if s.patience.due(workDrop, s.clock.Mono()) {
+				err = s.startDrop()
+			}
 		}
 	}
 	return done, some, err
@@ -129,9 +135,11 @@ func (s *Store) mergeSome() (done work, some bool, err error) {
 	now := s.shelves.present.Load()
 	from, to, some := nextMerge(now.tiers(), s.options.hooks.tierFactor)
 	if some {
+		began := s.clock.Mono()
 		s.pace.merging = 1
 		done, err = s.merge(now, from, to)
 		s.pace.merging = 0
+		done.took += s.clock.Mono() - began
 	}
 	return done, some, err
 }
@@ -156,10 +164,10 @@ func (s *Store) wakeUpkeep() {
 }
 
 // tell tells the observer.
-func (s *Store) tell(done work, took time.Duration, err error) {
+func (s *Store) tell(done work, err error) {
 	if o := s.options.Observer; o != nil && o.Upkeep != nil {
 		o.Upkeep(onefold.UpkeepEvent{
-			At: s.clock.Wall(), Store: s.info.ID, Work: done.what, Records: done.records, Bytes: done.bytes, Took: took, Err: err,
+			At: s.clock.Wall(), Store: s.info.ID, Work: done.what, Records: done.records, Bytes: done.bytes, Took: done.took, Err: err,
 		})
 	}
 }
@@ -188,7 +196,10 @@ func (s *Store) merge(now *shelf, from, to int) (done work, err error) {
 	}
 	keep := func(at uint64) bool { return now.segment(at) != nil }
 	merged, err := s.writeIndex(f, func(w *sealed.IndexWriter) error {
-		return sealed.Merge(w, sources, keep, s.sealBetween)
+		return sealed.Merge(w, sources, keep, func() error {
+			done.took -= s.sealMeanwhile()
+			return s.between()
+		})
 	})
 	if err != nil {
 		return done, err
@@ -197,12 +208,15 @@ func (s *Store) merge(now *shelf, from, to int) (done work, err error) {
 	return done, s.flip(&flipOp{answer: newAnswer(), change: change{addIndexes: []*indexFile{merged}, dropIndexes: old}})
 }
 
-// sealBetween is between for work that can take longer than a segment takes to be full.
-func (s *Store) sealBetween() error {
-	if s.pieces.state().frozen > 0 && !s.ending() {
-		_, _ = s.try(kindOfWork{workSeal, s.sealOne}) // what fails is told, and tried again later
+// sealMeanwhile seals a segment that waits, for work that can take longer than a segment takes to be full. It returns
+// how long that took. What fails is told, and tried again later.
+func (s *Store) sealMeanwhile() time.Duration {
+	if s.pieces.state().frozen == 0 || s.ending() {
+		return 0
 	}
-	return s.between()
+	began := s.clock.Mono()
+	_, _ = s.try(kindOfWork{workSeal, s.sealOne})
+	return s.clock.Mono() - began
 }
 
 // expiredFiles returns the segments without a record that counts, and indexes that point to no segment, or nil.

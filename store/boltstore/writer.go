@@ -217,9 +217,13 @@ func (s *Store) transact(g *group) (id int, err error) {
 	}
 	if g.load.joins > 0 {
 		// bbolt's own keeps joins from committing. After a panic it may keep its locks, too.
-		err = guard.Run("write", func() error { return s.db.Update(fill) })
-		var p *guard.PanicError
-		s.locked = s.locked || errors.As(err, &p)
+		returned := false
+		err = guard.Run("write", func() error {
+			err := s.db.Update(fill)
+			returned = true
+			return err
+		})
+		s.locked = s.locked || !returned
 	} else {
 		err = guard.Update("write", s.db, fill)
 	}

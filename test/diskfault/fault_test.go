@@ -102,3 +102,30 @@ func TestNoErrorOfAnyCallMakesAWrongAnswer(t *testing.T) {
 	}
 	assert.Positive(t, met, "no call failed")
 }
+
+// The kernel tells an error of writing once: where the store waits for what it has asked the disk to write, it is told, and
+// a sync after that says nothing.
+func TestAnErrorOfWritingBackIsAnErrorOfTheFile(t *testing.T) {
+	t.Parallel()
+	seed, i := seedOf(t), newInspector(t)
+	large := func() plan {
+		p := small(t.TempDir(), seed)
+		p.Entries, p.Batch, p.Segment, p.Value = 900, 64, 400, 4000
+		return p
+	}
+	for _, c := range []struct {
+		fault string
+		all   bool // of the errors of writing
+	}{{"error=EIO:when=1+", true}, {"error=ENOSPC:when=1+", true}, {"error=EIO:when=1", false}, {"error=ENOSYS:when=1+", false}} {
+		t.Run(c.fault, func(t *testing.T) {
+			r := strace(t, large(), someBytes, "sync_file_range:"+c.fault)
+			require.True(t, r.trace.injected())
+			files, err := filepath.Glob(filepath.Join(r.plan.Dir, "sealed", "*.seg")) // before the inspector seals
+			require.NoError(t, err)
+			if c.all {
+				assert.Empty(t, files, "a file counts whose writes have failed")
+			}
+			r.check(t, i)
+		})
+	}
+}

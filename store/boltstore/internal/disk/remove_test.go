@@ -39,3 +39,14 @@ func TestAFileWithAnotherNameKeepsWhatItHas(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualValues(t, 5<<20, info.Size())
 }
+
+func TestAnErrorOfWritingBackIsNotSwallowed(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	require.NoError(t, err)
+	_, err = f.Write(make([]byte, 1<<20))
+	require.NoError(t, err)
+	require.NoError(t, disk.WriteBack(f, 1<<20, 1<<10))
+	require.NoError(t, disk.WriteBack(f, 1<<20, 1<<21))
+	require.NoError(t, f.Close())
+	require.Error(t, disk.WriteBack(f, 1<<20, 1<<10))
+}

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build unix && !solaris && !aix && !android
 
 package disk
 
@@ -11,8 +11,8 @@ import (
 const removeStep = 2 << 20
 
 // Remove removes the name of a file, and then the file in steps from its end; between is called between two of them,
-// and its error leaves the rest to the system. Nobody may have the file open or mapped who reads it still. A file that has
-// another name as well, a hard link of somebody's copy, keeps all.
+// and its error leaves the rest to the system. A file that somebody has locked, as bbolt does with files that it reads, goes
+// when that one closes it; one that has another name as well, a hard link of somebody's copy, keeps all.
 func Remove(path string, between func() error) error {
 	f, openErr := os.OpenFile(path, os.O_WRONLY, 0)
 	if err := os.Remove(path); err != nil || openErr != nil {
@@ -28,6 +28,9 @@ func Remove(path string, between func() error) error {
 	}
 	if system, ok := info.Sys().(*syscall.Stat_t); !ok || system.Nlink > 0 {
 		return nil
+	}
+	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+		return nil // it is read still: by an earlier store of this process, a look-up that Close did not wait for, another process
 	}
 	for size := info.Size(); size > 0 && err == nil; {
 		size = max(0, size-removeStep)
