@@ -40,6 +40,7 @@ var defaults = map[string]any{
 	"consumer.DefaultRetention":        consumer.DefaultRetention,
 	"consumer.DefaultMaxAckPending":    consumer.DefaultMaxAckPending,
 	"consumer.DefaultShutdownTimeout":  consumer.DefaultShutdownTimeout,
+	"consumer.DefaultHandlerTimeout":   consumer.DefaultHandlerTimeout,
 	"consumer.DefaultDeadLetterStream": consumer.DefaultDeadLetterStream,
 	"consumer.DefaultDeadLetterPrefix": consumer.DefaultDeadLetterPrefix,
 	"outbox.DefaultWindow":             outbox.DefaultWindow,

@@ -30,36 +30,38 @@ func unconnected(t *testing.T) jetstream.JetStream {
 func TestABadConfigurationIsRefusedByNewWithTheNameOfTheField(t *testing.T) {
 	js, st := unconnected(t), memstore.New()
 	for field, change := range map[string]func(*Config){
-		"Stream is empty":     func(c *Config) { c.Stream = "" },
-		"Stream is \"a.b\"":   func(c *Config) { c.Stream = "a.b" },
-		"Name is empty":       func(c *Config) { c.Name = "" },
-		"Name is \"a b\"":     func(c *Config) { c.Name = "a b" },
-		"Handler is nil":      func(c *Config) { c.Handler = nil },
-		"Handler is nil;":     func(c *Config) { c.Handler = Raw(nil) },
-		"Handler is nil; ":    func(c *Config) { c.Handler = JSON[int](nil) },
-		"DeadLetterSubject":   func(c *Config) { c.DeadLetterSubject = "dead.>" },
-		"DeadLetterStream":    func(c *Config) { c.DeadLetterStream = "a*" },
-		"Concurrency is -1":   func(c *Config) { c.Concurrency = -1 },
-		"MaxAttempts is -1":   func(c *Config) { c.MaxAttempts = -1 },
-		"RetryMin is -1":      func(c *Config) { c.RetryMin = -1 },
-		"RetryMin is 2h":      func(c *Config) { c.RetryMin, c.RetryMax = 2*time.Hour, time.Hour },
-		"AckWait is -1":       func(c *Config) { c.AckWait = -1 },
-		"AckWait is 30ns":     func(c *Config) { c.AckWait = 30 },
-		"Lease is 1ms":        func(c *Config) { c.Lease = time.Millisecond },
-		"Retention is -1":     func(c *Config) { c.Retention = -1 },
-		"MaxAckPending is 3":  func(c *Config) { c.MaxAckPending = 3 },
-		"Retention is 24ns":   func(c *Config) { c.Retention = 24 },
-		"RetryMin is 250ns":   func(c *Config) { c.RetryMin = 250 },
-		"ShutdownTimeout is ": func(c *Config) { c.ShutdownTimeout = 20 },
-		"Lease is 1h":         func(c *Config) { c.Lease, c.Retention = time.Hour, time.Minute },
-		"FilterSubjects: \"a": func(c *Config) { c.FilterSubjects = []string{"in.>", "a b"} },
-		"FilterSubjects: \">": func(c *Config) { c.FilterSubjects = []string{">.a"} },
-		"ID: ":                func(c *Config) { c.ID = dedupe.HeaderID() },
-		"ShutdownTimeout":     func(c *Config) { c.ShutdownTimeout = -1 },
-		"StartSequence is 5":  func(c *Config) { c.StartSequence = 5 },
-		"StartSequence is 0":  func(c *Config) { c.DeliverPolicy = jetstream.DeliverByStartSequencePolicy },
-		"StartTime is 0001":   func(c *Config) { c.DeliverPolicy = jetstream.DeliverByStartTimePolicy },
-		"StartTime is 1970-0": func(c *Config) { c.StartTime = time.Unix(0, 0).UTC() },
+		"Stream is empty":        func(c *Config) { c.Stream = "" },
+		"Stream is \"a.b\"":      func(c *Config) { c.Stream = "a.b" },
+		"Name is empty":          func(c *Config) { c.Name = "" },
+		"Name is \"a b\"":        func(c *Config) { c.Name = "a b" },
+		"Handler is nil":         func(c *Config) { c.Handler = nil },
+		"Handler is nil;":        func(c *Config) { c.Handler = Raw(nil) },
+		"Handler is nil; ":       func(c *Config) { c.Handler = JSON[int](nil) },
+		"DeadLetterSubject":      func(c *Config) { c.DeadLetterSubject = "dead.>" },
+		"DeadLetterStream":       func(c *Config) { c.DeadLetterStream = "a*" },
+		"Concurrency is -1":      func(c *Config) { c.Concurrency = -1 },
+		"MaxAttempts is -1":      func(c *Config) { c.MaxAttempts = -1 },
+		"RetryMin is -1":         func(c *Config) { c.RetryMin = -1 },
+		"RetryMin is 2h":         func(c *Config) { c.RetryMin, c.RetryMax = 2*time.Hour, time.Hour },
+		"AckWait is -1":          func(c *Config) { c.AckWait = -1 },
+		"AckWait is 30ns":        func(c *Config) { c.AckWait = 30 },
+		"Lease is 1ms":           func(c *Config) { c.Lease = time.Millisecond },
+		"Retention is -1":        func(c *Config) { c.Retention = -1 },
+		"MaxAckPending is 3":     func(c *Config) { c.MaxAckPending = 3 },
+		"Retention is 24ns":      func(c *Config) { c.Retention = 24 },
+		"RetryMin is 250ns":      func(c *Config) { c.RetryMin = 250 },
+		"HandlerTimeout is 15ns": func(c *Config) { c.HandlerTimeout = 15 },
+		"HandlerTimeout is -1":   func(c *Config) { c.HandlerTimeout = -1 },
+		"ShutdownTimeout is ":    func(c *Config) { c.ShutdownTimeout = 20 },
+		"Lease is 1h":            func(c *Config) { c.Lease, c.Retention = time.Hour, time.Minute },
+		"FilterSubjects: \"a":    func(c *Config) { c.FilterSubjects = []string{"in.>", "a b"} },
+		"FilterSubjects: \">":    func(c *Config) { c.FilterSubjects = []string{">.a"} },
+		"ID: ":                   func(c *Config) { c.ID = dedupe.HeaderID() },
+		"ShutdownTimeout":        func(c *Config) { c.ShutdownTimeout = -1 },
+		"StartSequence is 5":     func(c *Config) { c.StartSequence = 5 },
+		"StartSequence is 0":     func(c *Config) { c.DeliverPolicy = jetstream.DeliverByStartSequencePolicy },
+		"StartTime is 0001":      func(c *Config) { c.DeliverPolicy = jetstream.DeliverByStartTimePolicy },
+		"StartTime is 1970-0":    func(c *Config) { c.StartTime = time.Unix(0, 0).UTC() },
 	} {
 		t.Run(field, func(t *testing.T) {
 			c := good()
@@ -109,6 +111,7 @@ func TestTheDefaultsAreTheDocumentedOnes(t *testing.T) {
 	assert.Equal(t, DefaultLease, c.Lease)
 	assert.Equal(t, DefaultRetention, c.Retention)
 	assert.Equal(t, DefaultShutdownTimeout, c.ShutdownTimeout)
+	assert.Equal(t, DefaultHandlerTimeout, c.HandlerTimeout)
 	assert.Equal(t, "IN/work", c.Scope)
 	assert.Equal(t, "onefold.dead.IN.work", c.DeadLetterSubject)
 	assert.Equal(t, "ONEFOLD_DEAD", c.DeadLetterStream)

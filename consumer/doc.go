@@ -21,6 +21,10 @@
 //
 // [Request] publishes a message and waits for the result that its handler gives; a repeat is answered from the store.
 //
+// A run that takes longer than Config.HandlerTimeout is cancelled, and given up if it ignores that. A message that
+// kills the process becomes a dead letter after a few deaths. Config.ParkUnknown is for handlers that must not be
+// run again when nobody knows what they have done.
+//
 // Guarantees and their limits are in docs/guarantees.md, all defaults in docs/defaults.md.
 //
 // A message goes through five stages, each named in process.go, which is the file to read:
@@ -28,8 +32,8 @@
 //	receive -> claim -> handle -> commit -> ack
 //
 // Between two stages a message is carried by one goroutine at a time; what to do next is decided by pure
-// functions (verdict.go, prefetch.go, heartbeat.go, floor.go) over explicit state and an injected clock.
+// functions (verdict.go, prefetch.go, heartbeat.go, floor.go, overrun.go, suspect.go, park.go) over explicit state and an injected clock.
 //
-// This package imports onefold, dedupe, internal/pace, internal/safecall, nats.go and backoff. It knows no
+// This package imports onefold, dedupe, internal/pace, internal/safecall, nats.go, backoff and x/sync. It knows no
 // store by name.
 package consumer

@@ -60,6 +60,7 @@ var foreign = map[string]struct {
 	"github.com/dchest/siphash":         {in: []string{"store/boltstore"}},
 	"github.com/nats-io/nats.go":        {in: []string{"consumer", "outbox", "internal/natstest", "examples/..."}, tests: true},
 	"github.com/nats-io/nats-server/v2": {in: []string{"internal/natstest", "examples/..."}, tests: true},
+	"golang.org/x/sync":                 {in: []string{"consumer"}},
 	"github.com/cenkalti/backoff/v4":    {in: []string{"consumer", "outbox", "internal/pace"}, tests: true},
 	"github.com/stretchr/testify":       {in: []string{"store/storetest"}, tests: true}, // storetest is a test kit
 	"go.uber.org/goleak":                {tests: true},
