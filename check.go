@@ -32,11 +32,14 @@ func checkEffect(e *Effect, limits Limits) error {
 		}
 		return nil
 	}
-	if e.Kind != KindMessage {
-		return fmt.Errorf("%w: Kind is %q; known kinds: %q", ErrInvalid, showID(e.Kind), KindMessage)
+	if e.Kind != KindMessage && e.Kind != KindCall {
+		return fmt.Errorf("%w: Kind is %q; known kinds: %q, %q", ErrInvalid, showID(e.Kind), KindMessage, KindCall)
 	}
 	if e.Conn != "" {
 		return fmt.Errorf("%w: Conn is %q; relays have their own connection only, leave it empty", ErrInvalid, showID(e.Conn))
+	}
+	if e.Kind == KindCall {
+		return checkCall(e)
 	}
 	if e.Once {
 		return fmt.Errorf("%w: Once is set on a message; messages are deduped by their ID, leave it false", ErrInvalid)

@@ -26,6 +26,7 @@ import (
 var defaults = map[string]any{
 	"onefold.DefaultMaxPayload":        onefold.DefaultMaxPayload,
 	"onefold.DefaultMaxEntry":          onefold.DefaultMaxEntry,
+	"onefold.MaxCallNameBytes":         onefold.MaxCallNameBytes,
 	"onefold.MaxHeaderBytes":           onefold.MaxHeaderBytes,
 	"onefold.MaxSubjectBytes":          onefold.MaxSubjectBytes,
 	"onefold.MaxStateKeyBytes":         onefold.MaxStateKeyBytes,
@@ -41,8 +42,12 @@ var defaults = map[string]any{
 	"consumer.DefaultMaxAckPending":    consumer.DefaultMaxAckPending,
 	"consumer.DefaultShutdownTimeout":  consumer.DefaultShutdownTimeout,
 	"consumer.DefaultHandlerTimeout":   consumer.DefaultHandlerTimeout,
+	"consumer.DefaultLostTimeout":      consumer.DefaultLostTimeout,
+	"consumer.DefaultRelayWithin":      consumer.DefaultRelayWithin,
 	"consumer.DefaultDeadLetterStream": consumer.DefaultDeadLetterStream,
 	"consumer.DefaultDeadLetterPrefix": consumer.DefaultDeadLetterPrefix,
+	"outbox.DefaultCallTimeout":        outbox.DefaultCallTimeout,
+	"outbox.DefaultCallWindow":         outbox.DefaultCallWindow,
 	"outbox.DefaultWindow":             outbox.DefaultWindow,
 	"outbox.DefaultMaxAttempts":        outbox.DefaultMaxAttempts,
 	"outbox.DefaultRetryMin":           outbox.DefaultRetryMin,
@@ -132,6 +137,12 @@ func TestTheReadmeShowsTheCodeOfTheQuickstart(t *testing.T) {
 	require.NoError(t, err)
 	_, code, found := strings.Cut(string(handler), ")\n\n") // the imports end here
 	require.True(t, found)
+	assert.Contains(t, string(readme), code)
+	test, err := os.ReadFile("examples/quickstart/handler_test.go")
+	require.NoError(t, err)
+	_, code, found = strings.Cut(string(test), ")\n\n")
+	require.True(t, found)
+	code, _, _ = strings.Cut(code, "\n\n") // the first test
 	assert.Contains(t, string(readme), code)
 	service, err := os.ReadFile("examples/quickstart/main.go")
 	require.NoError(t, err)

@@ -72,22 +72,23 @@ type Join interface{ StoreKind() string }
 // The kinds of effects.
 const (
 	KindMessage = "message" // a JetStream message; Target is its subject
+	KindCall    = "call"    // a call of a Go function; Target is the name that the relay has registered it under
 )
 
 // Effect is one thing that leaves the system after the commit. Its ID is a pure function of Key (with
 // Gen) and its index, or of Key and Timer, so that reruns name it alike.
 type Effect struct {
 	ID        string // set by Effects; never by a handler
-	Kind      string // KindMessage
+	Kind      string // KindMessage, KindCall
 	Conn      string // reserved for the name of a connection; must be empty
-	Target    string // subject of a message
+	Target    string // subject of a message, name of a function
 	Header    Header // may hold HeaderID if an engine set it; the transport ID is always ID
 	Payload   []byte
 	OrderKey  string    // rows of one OrderKey leave one at a time, in commit order; empty: no order
 	NotBefore time.Time // do not send earlier, nor later rows of its OrderKey; zero: at once
 	Timer     string    // not empty: replaces the unsent effect of the same ID, which Effects derives from Key and Timer
 	Cancel    bool      // with Timer: removes it instead
-	Once      bool      // reserved for kinds that are called, at most once; a message must not set it
+	Once      bool      // of a call: at most once, see Effects.CallOnce; a message must not set it
 }
 
 // Record is what stays of a finished key until its retention ends.

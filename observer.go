@@ -16,10 +16,10 @@ type Observer struct {
 	Acked     func(DeliveryEvent) // [acked] the ack is in the connection's buffer
 
 	Fetched   func(RowEvent) // [fetched] the relay holds a row
-	Published func(RowEvent) // [published] its stream has it; Duplicate if it had it already
+	Published func(RowEvent) // [published] its stream has it (Duplicate if it had it already), or its function has returned
 	Settled   func(RowEvent) // [settled] its end is durable
 
-	Duplicate    func(DeliveryEvent) // acked without running: the key is done
+	Duplicate    func(DeliveryEvent) // acked without running: the key is done, or the message was redriven for another consumer
 	Followed     func(DeliveryEvent) // another copy of a running key waits for its outcome
 	Retried      func(DeliveryEvent) // failed, held elsewhere or stopped; comes again after Delay
 	DeadLettered func(DeliveryEvent) // its dead letter is committed; acked when it is sent. Outcome tells a parked message from one that is given up
@@ -31,6 +31,9 @@ type Observer struct {
 
 	RowDelayed func(RowEvent) // could not be sent now; tried again after Delay
 	RowParked  func(RowEvent) // given up for now; a person decides
+
+	RowResumed   func(RowEvent) // a person lets a parked row go again; Reason says why
+	RowDiscarded func(RowEvent) // a person has given a parked row up for good; Reason says why
 
 	State func(StateEvent) // a part changed its state
 
@@ -88,6 +91,7 @@ type RowEvent struct {
 	Duplicate bool          // Published: the stream had this ID already
 	Sequence  uint64        // Published: position in the stream
 	Delay     time.Duration // RowDelayed
+	Reason    string        // RowResumed, RowDiscarded
 	Class     Class
 	Err       error
 }
@@ -97,15 +101,16 @@ type StateEvent struct {
 	At   time.Time
 	Part string // "consumer ORDERS/billing", "relay"
 	From string
-	To   string // "waiting to start", "running", "waiting for the store", "draining", "stopped"; a relay: "running", "waiting", "stopped"
+	To   string // the State constants of package consumer; a relay: "running", "waiting", "stopped"
 	Err  error  // why
 }
 
-// WarnEvent tells of a setting that weakens what is promised, once when a part starts.
+// WarnEvent tells of a setting that weakens what is promised, or of something that the server has lost, once when
+// a part starts or starts again.
 type WarnEvent struct {
 	At   time.Time
 	Part string // as in StateEvent
-	Text string // the setting, its value, what follows, and the remedy
+	Text string // the setting, its value, what follows, and the remedy; or what is lost
 }
 
 // UpkeepEvent tells of a piece of work that a store has done in the background. What failed is tried again.

@@ -80,12 +80,13 @@ func TestTheSlogObserverNeverLogsAnIDRaw(t *testing.T) {
 		obs.Followed, obs.Retried, obs.DeadLettered, obs.GivenBack, obs.Dropped, obs.Lost} {
 		f(delivery)
 	}
-	row := onefold.RowEvent{Key: delivery.Key, Target: "t"}
-	for _, f := range []func(onefold.RowEvent){obs.Fetched, obs.Published, obs.Settled, obs.RowDelayed, obs.RowParked} {
+	row := onefold.RowEvent{Key: delivery.Key, Target: "t", Reason: "because"}
+	for _, f := range []func(onefold.RowEvent){obs.Fetched, obs.Published, obs.Settled, obs.RowDelayed, obs.RowParked,
+		obs.RowResumed, obs.RowDiscarded} {
 		f(row)
 	}
 	obs.State(onefold.StateEvent{Part: "relay", From: "new", To: "running"})
-	assert.Equal(t, 18, bytes.Count(out.Bytes(), []byte("\n")), "one line an event")
+	assert.Equal(t, 20, bytes.Count(out.Bytes(), []byte("\n")), "one line an event")
 	assert.Contains(t, out.String(), `level=WARN msg="dead letter"`)
 	assert.Contains(t, out.String(), "boom")
 }

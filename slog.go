@@ -6,7 +6,7 @@ import (
 	"log/slog"
 )
 
-// SlogObserver logs through l what a person wants to read: dead letters, parked rows, lost claims and zombies as
+// SlogObserver logs through l what a person wants to read: dead letters, parked and discarded rows, lost claims and zombies as
 // warnings, as is a copy of what became a dead letter earlier, a change of state that has a reason and a setting that
 // weakens the promise; retries
 // and other changes of state as information; the rest at debug level. A panic is logged with its stack. It
@@ -57,6 +57,8 @@ func SlogObserver(l *slog.Logger) *Observer {
 		Settled:      row(slog.LevelDebug, "row settled"),
 		RowDelayed:   row(slog.LevelInfo, "row not sent, tried again"),
 		RowParked:    row(slog.LevelWarn, "row parked"),
+		RowResumed:   row(slog.LevelInfo, "parked row resumed"),
+		RowDiscarded: row(slog.LevelWarn, "parked row discarded"),
 		Warned: func(e WarnEvent) {
 			l.LogAttrs(context.Background(), slog.LevelWarn, "promise weakened", slog.String("part", e.Part), slog.String("why", e.Text))
 		},
@@ -88,6 +90,9 @@ func rowAttrs(e RowEvent) []slog.Attr {
 	}
 	if e.Delay > 0 {
 		attrs = append(attrs, slog.Duration("delay", e.Delay))
+	}
+	if e.Reason != "" {
+		attrs = append(attrs, slog.String("reason", e.Reason))
 	}
 	return appendError(attrs, e.Class, e.Err)
 }

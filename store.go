@@ -297,7 +297,7 @@ type Stats struct {
 	Exact                            bool          // the counters are exact
 	Position                         uint64        // highest journal position now
 	OldestWaiting                    time.Duration // age of the oldest row that is neither parked nor delayed
-	LastFeed                         time.Duration // since any relay last asked; < 0: never
+	LastFeed                         time.Duration // since any relay last asked, 0 while one waits for rows; < 0: never
 	Bytes, FreeBytes                 int64         // size of the files, with what they were grown by in advance; pages in it that are free for reuse
 	Err                              error         // why claims are refused now
 }

@@ -134,7 +134,7 @@ func (f *Effect) checkStored() error {
 	case f.Cancel && f.Timer == "":
 		return fmt.Errorf("%w: Cancel is set and Timer is empty; name the timer to cancel", ErrInvalid)
 	case !f.Cancel && f.Kind == "":
-		return fmt.Errorf("%w: Kind is empty; known kinds: %q", ErrInvalid, KindMessage)
+		return fmt.Errorf("%w: Kind is empty; known kinds: %q, %q", ErrInvalid, KindMessage, KindCall)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ const room = math.MaxInt32
 // prepare does what caution asks for before d may run, and reports false if it may not. The worker waits
 // meanwhile; the heartbeat keeps the claim.
 func (s *session) prepare(w *worker, d *delivery, c caution) bool {
-	d.set(stageWaiting)
+	d.set(stagePending)
 	switch c {
 	case cautionBlame:
 		d.set(stageHandled)
@@ -31,7 +31,7 @@ func (s *session) prepare(w *worker, d *delivery, c caution) bool {
 	if !s.enter(d, c) || (c != cautionNone && !s.countStart(d)) {
 		return false
 	}
-	s.starts(w, d)
+	s.begins(w, d)
 	return true
 }
 
@@ -42,7 +42,7 @@ func (s *session) enter(d *delivery, c caution) bool {
 	if c == cautionAlone {
 		d.weight = room
 	}
-	if err := s.room.Acquire(s.admits, d.weight); err != nil {
+	if err := s.room.Acquire(s.starts, d.weight); err != nil {
 		d.weight = 0
 		s.notRun(d)
 		return false
@@ -50,9 +50,9 @@ func (s *session) enter(d *delivery, c caution) bool {
 	return true
 }
 
-// leave gives up what d holds of the room. It does so when its outcome is durable or refused, not when its
+// yield gives up what d holds of the room. It does so when its outcome is durable or refused, not when its
 // handler returns: the next one may kill the process before.
-func (s *session) leave(d *delivery) {
+func (s *session) yield(d *delivery) {
 	if d.weight > 0 {
 		s.room.Release(d.weight)
 		d.weight = 0
@@ -61,7 +61,7 @@ func (s *session) leave(d *delivery) {
 
 // countStart makes the start of d's run durable.
 func (s *session) countStart(d *delivery) bool {
-	grant, ok := s.ask(d, stageWaiting, s.request(d, true))
+	grant, ok := s.ask(d, stagePending, s.request(d, true))
 	switch {
 	case !ok:
 		s.notRun(d)

@@ -45,7 +45,8 @@ func (s *session) ackDuplicate(d *delivery) {
 // they hold all of MaxAckPending.
 func (s *session) settle(d *delivery) {
 	d.set(stageSettling)
-	s.leave(d)
+	s.yield(d)
+	s.reg.settle(d)
 	s.pull.displace(d)
 	s.background.Go(func() {
 		if _, err := s.st.Wait(s.waits, d.key); err != nil {
@@ -75,8 +76,11 @@ func (s *session) retryLater(d *delivery, v verdict) {
 			return
 		}
 	}
+	if d.order != "" {
+		v.delay = s.hold(d, v.delay)
+	}
 	followers := s.release(d)
-	if s.sent(d, nak(d, v.delay)) && s.obs.Retried != nil {
+	if s.sent(d, s.nak(d, v.delay)) && s.obs.Retried != nil {
 		e := s.event(d)
 		e.Delay, e.Class, e.Err = v.delay, v.class, errors.New(v.reason)
 		s.obs.Retried(e)
@@ -110,7 +114,7 @@ func (s *session) tellLost(d *delivery, err error) {
 // giveBack has the server hand the message to whoever can start it.
 func (s *session) giveBack(d *delivery, delay time.Duration) {
 	d.set(stageEnded)
-	if s.sent(d, nak(d, delay)) && s.obs.GivenBack != nil {
+	if s.sent(d, s.nak(d, delay)) && s.obs.GivenBack != nil {
 		e := s.event(d)
 		e.Delay = delay
 		s.obs.GivenBack(e)
@@ -142,15 +146,16 @@ func (s *session) tellDropped(d *delivery, class onefold.Class, err error) {
 // release ends d's stay in the registry and returns the copies that waited for it.
 func (s *session) release(d *delivery) []*delivery {
 	d.set(stageEnded)
-	s.leave(d)
+	s.yield(d)
 	return s.reg.remove(d)
 }
 
 // nak has the message come again, no sooner than after delay.
-func nak(d *delivery, delay time.Duration) error {
+func (s *session) nak(d *delivery, delay time.Duration) error {
 	if delay <= 0 {
 		return d.ack.Nak()
 	}
+	s.pull.goesAway(d.msg.Sequence, delay)
 	return d.ack.NakWithDelay(delay)
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/time/rate"
 
 	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/dedupe"
@@ -20,6 +21,8 @@ const (
 	minLease     = 300 * time.Millisecond // likewise
 	minRetention = time.Second
 	minDuration  = time.Millisecond
+
+	minRelayWithin = 100 * time.Millisecond
 )
 
 // problems collects what is wrong with a Config.
@@ -80,6 +83,9 @@ func (c Config) checkNumbers(p *problems) {
 			p.add("%s is %d; leave it 0 for the default or give a positive value", n.field, n.value)
 		}
 	}
+	if c.RateLimit != nil && c.RateLimit.Burst() < 1 && c.RateLimit.Limit() != rate.Inf {
+		p.add("RateLimit has a burst of %d; no message could ever start, give it at least 1", c.RateLimit.Burst())
+	}
 	if c.MaxAckPending > 0 && c.MaxAckPending < c.Concurrency {
 		p.add("MaxAckPending is %d and Concurrency %d; the server would never hand out enough messages", c.MaxAckPending, c.Concurrency)
 	}
@@ -93,11 +99,15 @@ func (c Config) checkTimes(p *problems) {
 		{"RetryMin", c.RetryMin, minDuration}, {"RetryMax", c.RetryMax, minDuration}, {"AckWait", c.AckWait, minAckWait},
 		{"Lease", c.Lease, minLease}, {"Retention", c.Retention, minRetention}, {"HandlerTimeout", c.HandlerTimeout, minDuration},
 		{"RepublishWithin", c.RepublishWithin, minDuration}, {"ShutdownTimeout", c.ShutdownTimeout, minDuration},
+		{"LostTimeout", c.LostTimeout, minDuration},
 	} {
 		// A zero is left only where an adopted consumer decides.
 		if d.value != 0 && d.value < d.least {
 			p.add("%s is %v; it must be at least %v (is the unit right?), or 0 for the default", d.field, d.value, d.least)
 		}
+	}
+	if c.RelayWithin > 0 && c.RelayWithin < minRelayWithin {
+		p.add("RelayWithin is %v; it must be at least %v (is the unit right?), 0 for the default, or negative for no limit", c.RelayWithin, minRelayWithin)
 	}
 	if c.RetryMin > c.RetryMax {
 		p.add("RetryMin is %v and RetryMax %v; RetryMin must not be the longer one", c.RetryMin, c.RetryMax)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/time/rate"
 
 	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/dedupe"
@@ -22,6 +23,8 @@ const (
 	DefaultMaxAckPending   = 10_000
 	DefaultHandlerTimeout  = 15 * time.Minute
 	DefaultShutdownTimeout = 20 * time.Second
+	DefaultLostTimeout     = 2 * time.Minute
+	DefaultRelayWithin     = time.Minute
 
 	// DefaultDeadLetterStream catches every dead letter whose subject no other stream captures.
 	DefaultDeadLetterStream = "ONEFOLD_DEAD"
@@ -55,17 +58,32 @@ type Config struct {
 	// Changing it forgets what was done.
 	Scope string
 
-	Concurrency int // handlers running at once; default DefaultConcurrency
+	// OrderBy names what a message belongs to, for instance an order or an account; nil or "": no order. Of the
+	// messages that this process holds no two of one ordering key run at once, and none starts before an earlier
+	// one that it has seen is settled (done or a dead letter): a message that fails holds up its key until then.
+	// docs/guarantees.md says how far that goes; several processes on one durable are not in one order. It must
+	// depend on the message alone; a panic makes a dead letter of the message. OrderBy costs rate where a key has
+	// many messages, and an AckWait at the start after a crash.
+	OrderBy func(*onefold.Message) string
+	// RateLimit is asked for a token before each message is claimed, duplicates included; nil: no limit. One
+	// limiter may serve several consumers, and its limit may be changed while they run.
+	RateLimit *rate.Limiter
+	// RelayWithin is for how long effects may wait in the store with no relay asking for them: then nothing more
+	// is claimed until one does (StateUnrelayed), because what handlers send would only pile up. Default
+	// DefaultRelayWithin; negative: for ever.
+	RelayWithin time.Duration
+
 	// ParkUnknown is for handlers that do things of their own which must not be done twice, such as a payment without
 	// an idempotency key. Without it a message whose run was cut short (its process died, its claim was lost) runs
 	// again. With it the handler runs again only after it has returned an error itself; whenever nobody knows what
 	// a run has done, its message is parked: a dead letter of class onefold.ClassUnknown, with the outcome
 	// onefold.ParkedUnknown, that a person decides on. That is so after the death of the process, a lost claim, a
 	// zombie, a panic, a commit that was refused, an error that wraps onefold.ErrUnknown, and any error of a
-	// handler whose context was cancelled, except Permanent and RetryAfter. Its price is a second commit for each
+	// handler whose context was cancelled, or that wraps the end of a context, except Permanent and RetryAfter. Its price is a second commit for each
 	// message, before the handler runs.
 	ParkUnknown bool
 
+	Concurrency     int           // handlers running at once; default DefaultConcurrency
 	MaxAttempts     int           // runs before a failing message becomes a dead letter; default DefaultMaxAttempts
 	RetryMin        time.Duration // delay after the first failure; doubles; default DefaultRetryMin
 	RetryMax        time.Duration // longest delay; default DefaultRetryMax
@@ -91,6 +109,17 @@ type Config struct {
 	DeadLetterSubject string
 	DeadLetterStream  string
 
+	// BindOnly writes no configuration: the durable and the stream of dead letters must exist, and are
+	// checked. Which store goes with the durable is not noted then; only another live process is found.
+	BindOnly bool
+	// AdoptDurable takes the durable over for this store, although its metadata names another store or a later
+	// time of this one, or somebody else made it. What that store has done is forgotten: it runs again when
+	// it comes again. From then on the durable counts as made by onefold, and is made again from this Config
+	// when it is lost. Set it for one start.
+	AdoptDurable bool
+	// LostTimeout is how long a stream that has vanished, or a durable that is not ours to make, may stay away
+	// before Run ends; default DefaultLostTimeout.
+	LostTimeout time.Duration
 	// ReplyPrefix is what the subjects of answers to requests must begin with, so that a message cannot have
 	// something published anywhere; default nats.InboxPrefix. See HeaderReplyTo. Whoever can publish an ID with its
 	// payload can read its result.
@@ -111,6 +140,8 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.Retention, DefaultRetention)
 	setDefault(&c.HandlerTimeout, DefaultHandlerTimeout)
 	setDefault(&c.ShutdownTimeout, DefaultShutdownTimeout)
+	setDefault(&c.LostTimeout, DefaultLostTimeout)
+	setDefault(&c.RelayWithin, DefaultRelayWithin)
 	setDefault(&c.Scope, c.Stream+"/"+c.Name)
 	setDefault(&c.DeadLetterSubject, DefaultDeadLetterPrefix+c.Stream+"."+c.Name)
 	setDefault(&c.DeadLetterStream, DefaultDeadLetterStream)

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
 
 	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/dedupe"
@@ -50,6 +51,8 @@ func TestABadConfigurationIsRefusedByNewWithTheNameOfTheField(t *testing.T) {
 		"MaxAckPending is 3":     func(c *Config) { c.MaxAckPending = 3 },
 		"Retention is 24ns":      func(c *Config) { c.Retention = 24 },
 		"RetryMin is 250ns":      func(c *Config) { c.RetryMin = 250 },
+		"RelayWithin is 60ns":    func(c *Config) { c.RelayWithin = 60 },
+		"RateLimit has a bur":    func(c *Config) { c.RateLimit = rate.NewLimiter(5, 0) },
 		"HandlerTimeout is 15ns": func(c *Config) { c.HandlerTimeout = 15 },
 		"HandlerTimeout is -1":   func(c *Config) { c.HandlerTimeout = -1 },
 		"ShutdownTimeout is ":    func(c *Config) { c.ShutdownTimeout = 20 },
@@ -121,7 +124,7 @@ func TestTheDefaultsAreTheDocumentedOnes(t *testing.T) {
 	long.RetryMin = time.Hour
 	assert.Equal(t, time.Hour, long.withDefaults().RetryMax)
 
-	made := newConsumerConfig(c, floor{})
+	made := newConsumerConfig(c, 0)
 	assert.Equal(t, DefaultAckWait, made.AckWait)
 	assert.Equal(t, DefaultMaxAckPending, made.MaxAckPending)
 	assert.Equal(t, -1, made.MaxDeliver)
@@ -133,10 +136,10 @@ func TestANewConsumerStartsWhereConfigSaysUnlessItWasLost(t *testing.T) {
 	bySequence, byTime := good(), good()
 	bySequence.DeliverPolicy, bySequence.StartSequence = jetstream.DeliverByStartSequencePolicy, 7
 	byTime.DeliverPolicy, byTime.StartTime = jetstream.DeliverByStartTimePolicy, time.Unix(9, 0)
-	assert.EqualValues(t, 7, newConsumerConfig(bySequence, floor{}).OptStartSeq)
-	assert.Equal(t, time.Unix(9, 0), *newConsumerConfig(byTime, floor{}).OptStartTime)
+	assert.EqualValues(t, 7, newConsumerConfig(bySequence, 0).OptStartSeq)
+	assert.Equal(t, time.Unix(9, 0), *newConsumerConfig(byTime, 0).OptStartTime)
 	for _, c := range []Config{good(), bySequence, byTime} {
-		lost := newConsumerConfig(c, floor{At: sample{Sequence: 41}})
+		lost := newConsumerConfig(c, 41)
 		assert.Equal(t, jetstream.DeliverByStartSequencePolicy, lost.DeliverPolicy)
 		assert.EqualValues(t, 42, lost.OptStartSeq)
 		assert.Nil(t, lost.OptStartTime)

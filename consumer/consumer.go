@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/onefold-go/onefold"
-	"github.com/onefold-go/onefold/internal/pace"
 )
 
 // The errors that Run adds to those of the store and of nats.go.
@@ -19,6 +16,12 @@ var (
 	ErrScopeInUse = errors.New("used by another live consumer of this store")
 	// ErrHandlersRunning: handlers ignored the end of their context at shutdown; their results are refused.
 	ErrHandlersRunning = errors.New("handlers still running after the shutdown timeout")
+	// ErrWrongStore: the durable goes with another store, or this store is an older copy of the one it goes with.
+	ErrWrongStore = errors.New("not the store that this durable goes with")
+	// ErrServedElsewhere: another live process serves the durable with a store of its own.
+	ErrServedElsewhere = errors.New("served by another live process")
+	// ErrUnrelayed: nobody carries out what the store holds. It does not end Run; it goes with StateUnrelayed.
+	ErrUnrelayed = errors.New("no relay")
 )
 
 // Consumer runs a handler for the messages of one durable JetStream consumer. It is a [onefold.Part].
@@ -26,6 +29,8 @@ type Consumer struct {
 	js  jetstream.JetStream
 	st  onefold.Store
 	cfg Config
+
+	live live
 }
 
 // New checks the configuration and returns a consumer that is not running yet. It does no I/O. The
@@ -48,77 +53,33 @@ func New(js jetstream.JetStream, st onefold.Store, cfg Config) (*Consumer, error
 }
 
 // Run consumes until ctx ends or it cannot go on. It makes the durable consumer and the dead-letter stream
-// if they do not exist.
+// if they do not exist, and notes in the durable's metadata which store goes with it.
 //
 // When ctx ends it stops asking for messages, gives back at once what has not started, waits for running
 // handlers up to Config.ShutdownTimeout, cancels their contexts, commits what they asked for, acks, and
 // returns nil.
 //
 // Otherwise it returns why it ended: the store is closed or damaged ([onefold.ErrClosed],
-// [onefold.ErrDamaged]), the consumer or the stream was deleted (jetstream.ErrConsumerDeleted,
-// ErrConsumerNotFound, ErrStreamNotFound), the connection was closed for good
-// (jetstream.ErrConnectionClosed), the configuration does not fit what the server has
-// ([onefold.ErrInvalid]), [ErrScopeInUse], or [ErrHandlersRunning]. Unreachable servers and full or
-// unavailable stores do not end it: it waits for them to start, stops pulling while they are away, and goes
-// on when they are back.
+// [onefold.ErrDamaged]), the connection was closed for good (jetstream.ErrConnectionClosed,
+// nats.ErrConnectionClosed), the configuration does not fit what the server has ([onefold.ErrInvalid]), the
+// store does not fit the durable ([ErrWrongStore]), somebody else serves it ([ErrServedElsewhere],
+// [ErrScopeInUse]), or [ErrHandlersRunning].
+//
+// Unreachable servers and full or unavailable stores do not end it: it waits for them to start, stops pulling
+// while they are away, and goes on when they are back. A durable that vanishes is made again, behind what is
+// settled; so is one whose stream has vanished, when the stream is back. A stream that stays away for
+// Config.LostTimeout ends Run (jetstream.ErrStreamNotFound), and so does a durable that is not ours to make
+// (jetstream.ErrConsumerNotFound): one that somebody else made, see Config.AdoptDurable, or any with
+// Config.BindOnly. At the start, before they were seen once, neither is waited for.
 //
 // Run may be called again after it has returned.
 func (c *Consumer) Run(ctx context.Context) error {
 	state := newStatus(c.cfg)
-	s, err := c.openPatiently(ctx, state)
-	if ctx.Err() != nil && s == nil {
-		state.become(StateStopped, nil)
-		return nil
-	}
+	c.live.opens(state)
+	err := c.serve(ctx, state)
+	state.become(StateStopped, err)
 	if err != nil {
-		state.become(StateStopped, err)
-		return fmt.Errorf("consumer %s on stream %s: %w", c.cfg.Name, c.cfg.Stream, err)
-	}
-	if err := s.run(ctx); err != nil {
 		return fmt.Errorf("consumer %s on stream %s: %w", c.cfg.Name, c.cfg.Stream, err)
 	}
 	return nil
-}
-
-// openTimeout bounds one attempt to open a session, so that a request lost in a broken connection is made
-// again. It is long enough for a cluster that is busy electing leaders.
-const openTimeout = 15 * time.Second
-
-// openPatiently opens a session as soon as server and store can be reached. The observer is told what is
-// waited for.
-func (c *Consumer) openPatiently(ctx context.Context, state *status) (*session, error) {
-	if !c.js.Conn().IsConnected() && !c.js.Conn().IsClosed() {
-		state.become(StateOpening, nats.ErrDisconnected)
-	}
-	retry := pace.Store()
-	for {
-		attempt, cancel := context.WithTimeout(ctx, openTimeout)
-		s, err := c.open(attempt, state)
-		cancel()
-		if err == nil || !passing(err) {
-			return s, err
-		}
-		state.become(StateOpening, err)
-		if !pace.Sleep(ctx, retry.NextBackOff()) {
-			return nil, err
-		}
-	}
-}
-
-// passing reports whether err may be over when what failed is tried again.
-func passing(err error) bool {
-	for _, p := range []error{
-		context.DeadlineExceeded, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrDisconnected,
-		nats.ErrReconnectBufExceeded, onefold.ErrUnavailable, onefold.ErrFull,
-	} {
-		if errors.Is(err, p) {
-			return true
-		}
-	}
-	// 503 and 429: JetStream has no leader, is starting or is overloaded.
-	if errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
-		return false
-	}
-	var refused *jetstream.APIError
-	return errors.As(err, &refused) && (refused.Code == 503 || refused.Code == 429)
 }

@@ -1,7 +1,6 @@
 package consumer
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -29,12 +28,15 @@ const (
 	HeaderDeadEncoding = "Onefold-Dead-Encoding"      // "base64" if scope and ID could not stand in a header
 	HeaderDeadGen      = "Onefold-Dead-Generation"    // absent: 0
 	HeaderDeadEarlier  = "Onefold-Dead-Earlier-Error" // reason of the attempt before the last
+	HeaderDeadRetain   = "Onefold-Dead-Retention"     // how long the consumer remembers this end of the message, as Go writes durations
 	HeaderDeadOriginal = "Onefold-Original-"
 	HeaderDeadOthers   = "Onefold-Dead-Other-Headers" // base64 of a JSON object: headers whose name or value cannot be sent as it is
 
 	// HeaderDeadPart is "1/2", "2/2" and so on when message and facts do not fit into one: the first part has
 	// the facts as headers and the original headers as a JSON object in its body, the others the body in order.
 	HeaderDeadPart = "Onefold-Dead-Part"
+	// HeaderDeadOf is, in the further parts, the ID (onefold.HeaderID) of the first.
+	HeaderDeadOf = "Onefold-Dead-Of"
 )
 
 // deadLetter says why a message is given up.
@@ -51,6 +53,7 @@ type deadLetter struct {
 func (l deadLetter) entry(own onefold.Key, f onefold.Fingerprint, subject string, maxPayload int, retain time.Duration) onefold.Entry {
 	e := onefold.Entry{Key: own, Fingerprint: f, Outcome: onefold.DeadLettered, Retain: retain}
 	facts := l.facts()
+	facts[HeaderDeadRetain] = []string{retain.String()}
 	whole := l.withOriginals(facts)
 	if size := headerBytes(whole); size <= onefold.MaxHeaderBytes && size+len(l.msg.Data) <= maxPayload {
 		e.Effects = []onefold.Effect{l.effect(own, 0, subject, whole, l.msg.Data)}
@@ -68,7 +71,8 @@ func (l deadLetter) entry(own onefold.Key, f onefold.Fingerprint, subject string
 // many pieces as it takes.
 func (l deadLetter) parts(own onefold.Key, subject string, facts onefold.Header, originals []byte, maxPayload int) []onefold.Effect {
 	header := func() onefold.Header {
-		return onefold.Header{HeaderDeadSequence: facts[HeaderDeadSequence], HeaderDeadStream: facts[HeaderDeadStream]}
+		return onefold.Header{HeaderDeadSequence: facts[HeaderDeadSequence], HeaderDeadStream: facts[HeaderDeadStream],
+			HeaderDeadOf: {own.EffectID(0)}}
 	}
 	room := max(1, maxPayload-headerBytes(header())-len(HeaderDeadPart)-maxPartBytes)
 	pieces := slices.Collect(slices.Chunk(l.msg.Data, room))
@@ -107,11 +111,8 @@ func (l deadLetter) facts() onefold.Header {
 	set(HeaderDeadSubject, l.msg.Subject)
 	set(HeaderDeadSequence, strconv.FormatUint(l.msg.Sequence, 10))
 	set(HeaderDeadTime, l.msg.Time.UTC().Format(time.RFC3339Nano))
-	scope, id := l.key.Scope, l.key.ID
-	if !plain(scope) || !plain(id) {
-		scope, id = base64.StdEncoding.EncodeToString([]byte(scope)), base64.StdEncoding.EncodeToString([]byte(id))
-		set(HeaderDeadEncoding, "base64")
-	}
+	scope, id, encoding := encodeIdentity(l.key)
+	set(HeaderDeadEncoding, encoding)
 	set(HeaderDeadScope, scope)
 	if len(id) <= maxDeadID {
 		set(HeaderDeadID, id)
@@ -135,17 +136,21 @@ func (l deadLetter) withOriginals(facts onefold.Header) onefold.Header {
 	}
 	others := onefold.Header{}
 	for name, values := range l.msg.Header {
-		if onefold.IsHeaderName(name) && !slices.ContainsFunc(values, func(v string) bool { return !onefold.IsHeaderValue(v) }) {
+		if canBeSent(name, values) {
 			h[HeaderDeadOriginal+name] = values
 		} else {
 			others[name] = values
 		}
 	}
 	if len(others) > 0 {
-		encoded, _ := json.Marshal(others) // strings always encode
-		h[HeaderDeadOthers] = []string{base64.StdEncoding.EncodeToString(encoded)}
+		h[HeaderDeadOthers] = []string{encodeOthers(others)}
 	}
 	return h
+}
+
+// canBeSent reports whether a header of this name arrives as it was.
+func canBeSent(name string, values []string) bool {
+	return onefold.IsHeaderName(name) && !slices.ContainsFunc(values, func(v string) bool { return !onefold.IsHeaderValue(v) })
 }
 
 // headerBytes is the size of the header block, with room for what the relay adds.
@@ -180,4 +185,21 @@ func plain(s string) bool {
 		}
 	}
 	return strings.TrimSpace(s) == s
+}
+
+// commitDeadLetter commits a dead letter in place of the message's effects. It is refused like them if what the
+// handler has read has moved: a handler that gave up on a state that never was gets another look. A message that is
+// parked is kept as a dead letter too, or nobody could look at it; its outcome says that it may have been done.
+func (s *session) commitDeadLetter(d *delivery, v verdict, cause error) {
+	d.class, d.cause = v.class, cause
+	letter := deadLetter{msg: &d.msg, key: d.identity, class: v.class, reason: v.reason, attempts: d.attempt, earlier: d.history.LastReason}
+	entry := letter.entry(d.key, d.fingerprint, s.cfg.DeadLetterSubject, s.limits.MaxPayload, s.cfg.Retention)
+	switch {
+	case v.do == actPark:
+		entry.Outcome = onefold.ParkedUnknown
+	case d.fx != nil: // it has run
+		run, _ := d.fx.Seal()
+		entry.Reads = run.Reads
+	}
+	s.hand(d, entry)
 }

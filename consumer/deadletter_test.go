@@ -37,7 +37,7 @@ func TestADeadLetterHoldsTheMessageAndTheFacts(t *testing.T) {
 	assert.Equal(t, onefold.Header{
 		HeaderDeadReason: {"it  failed"}, HeaderDeadClass: {"handler"}, HeaderDeadAttempts: {"3"}, HeaderDeadEarlier: {"before"},
 		HeaderDeadStream: {"IN"}, HeaderDeadConsumer: {"work"}, HeaderDeadSubject: {"in.a"}, HeaderDeadSequence: {"42"},
-		HeaderDeadTime: {"1970-01-01T00:00:01.000000005Z"}, HeaderDeadScope: {"IN/work"}, HeaderDeadID: {"one"}, HeaderDeadGen: {"2"},
+		HeaderDeadTime: {"1970-01-01T00:00:01.000000005Z"}, HeaderDeadScope: {"IN/work"}, HeaderDeadID: {"one"}, HeaderDeadGen: {"2"}, HeaderDeadRetain: {"1h0m0s"},
 		"Onefold-Original-Nats-Msg-Id": {"t1"}, "Onefold-Original-Nats-Expected-Stream": {"IN"}, "Onefold-Original-Trace": {"a", "b"},
 	}, f.Header)
 	for name := range f.Header {
@@ -47,7 +47,7 @@ func TestADeadLetterHoldsTheMessageAndTheFacts(t *testing.T) {
 
 func TestADeadLetterThatIsTooLargeGoesInPartsThatFit(t *testing.T) {
 	for name, c := range map[string]struct{ data, header, limit, parts int }{
-		"body and headers together":      {1 << 20, 0, 1<<20 + 400, 2},
+		"body and headers together":      {1 << 20, 0, 1<<20 + 450, 2},
 		"a body that fills a message":    {1 << 20, 0, 1 << 20, 3},
 		"headers that fill their block":  {10, onefold.MaxHeaderBytes - 300, 1 << 20, 2},
 		"a body of many times the limit": {10_000, 0, 2_000, 8},

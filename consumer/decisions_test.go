@@ -7,6 +7,9 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
+	"golang.org/x/time/rate"
+
+	"github.com/onefold-go/onefold"
 	"github.com/stretchr/testify/require"
 )
 
@@ -199,4 +202,80 @@ func TestAFloorComesBackFromItsStoredForm(t *testing.T) {
 	assert.Zero(t, got)
 	_, err = decodeFloor([]byte("{"))
 	require.Error(t, err)
+}
+
+func TestMessagesThatStayAwayLeaveSlotsForOthers(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		slots
+		wanted, target int
+	}{
+		{"no limit", slots{delayed: 1_000_000}, 500, 500},
+		{"nothing stays away", slots{max: 100}, 500, 100},
+		{"a few do", slots{max: 100, delayed: 10}, 500, 90},
+		{"few are wanted", slots{max: 100, delayed: 10}, 16, 16},
+		{"what only waits holds slots, too", slots{max: 100, delayed: 10, resting: 30}, 500, 60},
+		{"the share is used", slots{max: 100, delayed: 50}, 500, 50},
+		{"more than the share: half of what is free", slots{max: 100, delayed: 60}, 500, 20},
+		{"almost all", slots{max: 100, delayed: 98}, 500, 1},
+		{"all: what comes again still needs a pull", slots{max: 100, delayed: 100}, 500, 1},
+		{"the limit was lowered", slots{max: 100, delayed: 200}, 500, 1},
+		{"a tiny limit", slots{max: 1, delayed: 1}, 2, 1},
+	} {
+		assert.Equal(t, c.target, c.slots.target(c.wanted), c.what)
+	}
+}
+
+func TestARateLimitBoundsWhatIsAskedFor(t *testing.T) {
+	assert.Equal(t, 0, rateAllowance(1, rate.Inf, time.Minute), "no bound")
+	assert.Equal(t, 1, rateAllowance(0, 0, time.Minute), "a message at least, for when the limit is raised")
+	assert.Equal(t, 1, rateAllowance(-5, 0.01, time.Minute))
+	assert.Equal(t, 160, rateAllowance(10, 10, time.Minute), "the tokens there are, and those of a quarter of AckWait")
+	assert.Equal(t, maxPrefetch, rateAllowance(0, 1e9, time.Hour))
+	p := startPrefetch(8, 1000, time.Minute)
+	p.allowance = 3
+	assert.Equal(t, 2, p.missing(0, 1, 0))
+}
+
+func TestWhatMayHaveToWaitForItsTurnIsAskedForAsFarAsThereIsRoom(t *testing.T) {
+	p := startPrefetch(8, 1000, time.Minute)
+	p.target, p.waitLimit = 500, 100
+	assert.Equal(t, 100, p.missing(0, 0, 0))
+	p.waiting = 60
+	assert.Equal(t, 10, p.missing(30, 5, 0))
+	p.waiting = 100
+	assert.Equal(t, 3, p.missing(0, 5, 0), "idle workers ask")
+	assert.Equal(t, 0, p.missing(3, 5, 0))
+}
+
+func TestAStoreCountsAsUnrelayedOnceItsRowsHaveWaitedForNobody(t *testing.T) {
+	const within = time.Minute
+	waits := onefold.Stats{Waiting: 1, OldestWaiting: 2 * within, LastFeed: -1}
+	for _, c := range []struct {
+		what   string
+		up     time.Duration
+		change func(*onefold.Stats)
+		want   bool
+	}{
+		{"no relay ever asked", within, func(*onefold.Stats) {}, true},
+		{"the relay is gone", within, func(s *onefold.Stats) { s.LastFeed = within }, true},
+		{"the relay may still start", within - 1, func(*onefold.Stats) {}, false},
+		{"the relay asks", within, func(s *onefold.Stats) { s.LastFeed = within - 1 }, false},
+		{"nothing waits", within, func(s *onefold.Stats) { s.Waiting = 0 }, false},
+		{"it has not waited for long", within, func(s *onefold.Stats) { s.OldestWaiting = within - 1 }, false},
+	} {
+		s := waits
+		c.change(&s)
+		assert.Equal(t, c.want, unrelayed(s, c.up, within), c.what)
+	}
+}
+
+func TestTheStateNamesTheReasonThatLastsLongest(t *testing.T) {
+	assert.Equal(t, StateRunning, why(0).state())
+	assert.Equal(t, StateOrdering, whyOrder.state())
+	assert.Equal(t, StateUnrelayed, (whyOrder | whyRelay).state())
+	assert.Equal(t, StateWaiting, (whyStore | whyRelay).state())
+	assert.Equal(t, StatePaused, (whyPause | whyStore | whyRelay | whyOrder).state())
+	assert.False(t, (whyStore | whyOrder).refuses(), "what is held goes on")
+	assert.True(t, whyPause.refuses() && whyRelay.refuses())
 }

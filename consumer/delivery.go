@@ -19,12 +19,13 @@ const (
 	stageQueued   stage = iota // waits for a worker; may be given back
 	stageClaiming              // a worker asks the store; may be given back
 	stageTaken                 // for a moment: the goroutine that took it fills it in, nobody else may look
-	stageWaiting               // claimed; waits until it may run
+	stagePending               // claimed; waits until it may run
 	stageRunning               // the handler runs
 	stageStopping              // it still runs, although its context was cancelled at Config.HandlerTimeout
 	stageHandled               // the handler has returned; the outcome is on its way into the store
 	stageSettling              // its dead letter is committed and not sent yet
 	stageEnded                 // answered, or never to be answered
+	stageWaiting               // waits for an earlier message of its ordering key or for the rate limit; then it is queued
 
 	// The message has been answered or goes on as another delivery, and the handler of this one still runs.
 	stageDeposed // it has lost its claim and may return soon
@@ -40,10 +41,20 @@ type delivery struct {
 	fingerprint onefold.Fingerprint
 	reject      *rejection // not nil: it cannot run and becomes a dead letter
 
+	order string        // name of its lane; empty: it is in no order
+	lane  *lane         // guarded by the registry, as is rank
+	rank  uint64        // where it stands in its lane: its position, or that of an earlier copy
+	delay time.Duration // how long the server keeps it when it ends unsettled; only for its lane
+	saved bool          // the store knows that it was missed; only for its lane
+
+	redriven  bool // it is a dead letter of ours that comes again; see redriven.go
 	placeless bool // it takes no place in the prefetch any more; guarded by the puller
+	inLane    bool // it waits for its turn; guarded by the puller
 
 	stage    atomic.Uint32
 	received time.Duration // when it arrived, on the monotonic clock
+	ran      atomic.Int64  // nanoseconds of the same clock: when its handler has started last; 0: it has not
+	heard    atomic.Int64  // nanoseconds of the same clock: when the server last heard of it while it waited; 0: never
 
 	// The heartbeat's own: when the server and the store last heard of it, and when its handler was told to stop.
 	progressed, renewed, stopped time.Duration
@@ -52,7 +63,6 @@ type delivery struct {
 	holder onefold.Holder // who asks for the claim
 	claim  *onefold.Claim
 	cancel context.CancelCauseFunc // ends the handler's context
-	began  atomic.Int64            // when the handler was called, on the monotonic clock
 
 	attempt   int
 	history   onefold.History
@@ -80,6 +90,9 @@ func (d *delivery) move(from, to stage) bool {
 }
 
 func (d *delivery) set(s stage) { d.stage.Store(uint32(s)) }
+
+// since is from when on the server's patience counts for a delivery that has not started.
+func (d *delivery) since() time.Duration { return max(d.received, time.Duration(d.heard.Load())) }
 
 // seed spreads the retries of different messages.
 func (d *delivery) seed() uint64 { return d.msg.Sequence }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -11,83 +12,133 @@ import (
 	"github.com/onefold-go/onefold"
 )
 
-// ensureConsumer returns the durable, made or adopted, and the floor that it goes with. Of an adopted one
-// it changes only what onefold manages: explicit acks are demanded, MaxDeliver and BackOff are switched off
-// because attempts and delays are ours, and what Config sets is set.
-func ensureConsumer(ctx context.Context, js jetstream.JetStream, cfg Config, stored floor, stream *jetstream.StreamInfo) (jetstream.Consumer, floor, error) {
-	fit := func(filters []string, start uint64) floor {
-		return stored.fit(stream.Created.UnixNano(), filterOf(filters), start, stream.State.LastSeq)
-	}
-	c, err := js.Consumer(ctx, cfg.Stream, cfg.Name)
+// ensureConsumer finds or makes the durable and returns the floor that it goes with. Of one that exists it
+// changes only what onefold manages: explicit acks are demanded, MaxDeliver and BackOff are switched off because
+// attempts and delays are ours, what Config sets is set, and which store goes with it is noted.
+func (s *session) ensureConsumer(ctx context.Context, stored floor, stream jetstream.Stream) (f floor, err error) {
+	s.consumer, err = s.js.Consumer(ctx, s.cfg.Stream, s.cfg.Name)
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
-		f := fit(cfg.FilterSubjects, 0)
-		if f.At.Sequence > 0 && !knows(ctx, js, stream, f.At) {
-			f.At = sample{}
-		}
-		c, err = js.CreateConsumer(ctx, cfg.Stream, newConsumerConfig(cfg, f))
-		if err != nil {
-			return nil, stored, fmt.Errorf("create the durable (filter subjects %q): %w", cfg.FilterSubjects, err)
-		}
+		err = s.makeConsumer(ctx, stored, stream)
 	case errors.Is(err, jetstream.ErrNotPullConsumer):
-		return nil, stored, fmt.Errorf("adopt the durable: %w: it is a push consumer; use another name", onefold.ErrInvalid)
+		return f, fmt.Errorf("adopt the durable: %w: it is a push consumer; use another name", onefold.ErrInvalid)
 	case err != nil:
-		return nil, stored, fmt.Errorf("look up the durable: %w", err)
+		return f, fmt.Errorf("look up the durable: %w", err)
+	case s.cfg.BindOnly:
+		err = s.bind(ctx, stored, stream)
 	default:
-		if c, err = adopt(ctx, js, cfg, c); err != nil {
-			return nil, stored, err
-		}
+		err = s.adopt(ctx, stored, stream)
 	}
-	info := c.CachedInfo()
-	return c, fit(filtersOf(info.Config), info.AckFloor.Stream), nil
+	if err != nil {
+		return f, err
+	}
+	info, in := s.consumer.CachedInfo(), stream.CachedInfo()
+	s.made = info.Created
+	f = stored.fit(in.Created.UnixNano(), filterOf(filtersOf(info.Config)), info.AckFloor.Stream, in.State.LastSeq)
+	f.Foreign = info.Config.Metadata[metaMade] == ""
+	return f, nil
+}
+
+// makeConsumer makes the durable, if it is ours to make.
+func (s *session) makeConsumer(ctx context.Context, stored floor, stream jetstream.Stream) error {
+	switch {
+	case s.cfg.BindOnly:
+		return fmt.Errorf("%w; Config.BindOnly makes none: make it with explicit acks, MaxDeliver -1 and no BackOff", jetstream.ErrConsumerNotFound)
+	case stored.Foreign && !s.cfg.AdoptDurable:
+		return fmt.Errorf("%w; it was made by somebody else: make it again there, or set Config.AdoptDurable to have it made from this Config", jetstream.ErrConsumerNotFound)
+	}
+	own, err := s.current(ctx)
+	if err != nil {
+		return err
+	}
+	wanted := newConsumerConfig(s.cfg, stored.restart(ctx, s.cfg, stream))
+	wanted.Metadata = own.noted(monitored(wanted.MaxAckPending))
+	wanted.Metadata[metaMade] = "yes"
+	if s.consumer, err = s.js.CreateConsumer(ctx, s.cfg.Stream, wanted); err != nil {
+		return fmt.Errorf("create the durable (filter subjects %q): %w", s.cfg.FilterSubjects, err)
+	}
+	return nil
+}
+
+// restart is the position behind which a durable that was lost starts: what this store has settled or, if
+// that is not certain or nothing yet, where the lost one began. 0: as a new one would.
+func (f floor) restart(ctx context.Context, cfg Config, stream jetstream.Stream) uint64 {
+	info := stream.CachedInfo()
+	if f.Created != info.Created.UnixNano() || info.Config.Retention == jetstream.WorkQueuePolicy {
+		return 0 // never met in this stream; or the stream takes no durable that starts anywhere but with its first message
+	}
+	fitted := f.fit(f.Created, filterOf(cfg.FilterSubjects), 0, info.State.LastSeq)
+	if fitted.At.Sequence > 0 && knows(ctx, stream, fitted.At) {
+		return fitted.At.Sequence
+	}
+	// One that starts with what is newest would skip what came since it was lost.
+	if f.Filter == fitted.Filter && f.From <= info.State.LastSeq && cfg.DeliverPolicy != jetstream.DeliverAllPolicy {
+		return f.From
+	}
+	return 0
 }
 
 // knows reports whether the stream still is the one in which the sample was taken, so that a lost durable may
-// start behind it. A stream that was restored from an older copy may have used the positions again, and a
-// work queue takes no durable that starts anywhere but with its first message. If it is not certain, the
-// durable starts as a new one would, and the floor answers what is settled.
-func knows(ctx context.Context, js jetstream.JetStream, stream *jetstream.StreamInfo, at sample) bool {
-	if stream.Config.Retention == jetstream.WorkQueuePolicy {
-		return false
-	}
-	s, err := js.Stream(ctx, stream.Config.Name)
-	if err != nil {
-		return false
-	}
-	m, err := s.GetMsg(ctx, at.Sequence)
-	return err == nil && m.Time.UnixNano() == at.Time
+// start behind it. A stream that was restored from an older copy may have used the positions again. If it is not
+// certain, the durable starts earlier, and the floor answers what is settled.
+func knows(ctx context.Context, stream jetstream.Stream, at sample) bool {
+	m := messageAt(ctx, stream, at.Sequence)
+	return m != nil && m.Time.UnixNano() == at.Time
 }
 
 // adopt takes over a durable that exists.
-func adopt(ctx context.Context, js jetstream.JetStream, cfg Config, c jetstream.Consumer) (jetstream.Consumer, error) {
-	found := c.CachedInfo().Config
-	if err := checkAdopted(found); err != nil {
-		return nil, fmt.Errorf("adopt the durable: %w", err)
+func (s *session) adopt(ctx context.Context, stored floor, stream jetstream.Stream) error {
+	info := s.consumer.CachedInfo()
+	if err := checkAdopted(info.Config); err != nil {
+		return fmt.Errorf("adopt the durable: %w", err)
 	}
-	wanted := managed(found, cfg)
+	wanted := managed(info.Config, s.cfg)
 	if err := checkWanted(wanted); err != nil {
-		return nil, fmt.Errorf("adopt the durable: %w", err)
+		return fmt.Errorf("adopt the durable: %w", err)
 	}
-	if sameManaged(found, wanted) {
-		return c, nil
-	}
-	c, err := js.UpdateConsumer(ctx, cfg.Stream, wanted)
+	own, err := s.checkBinding(ctx, stored, stream, info)
 	if err != nil {
-		return nil, fmt.Errorf("update the durable (filter subjects %q): %w", cfg.FilterSubjects, err)
+		return err
 	}
-	return c, nil
+	wanted.Metadata = own.noted(wanted.Metadata)
+	if s.cfg.AdoptDurable {
+		wanted.Metadata[metaMade] = "yes"
+	}
+	if sameManaged(info.Config, wanted) {
+		return nil
+	}
+	if s.consumer, err = s.js.UpdateConsumer(ctx, s.cfg.Stream, wanted); err != nil {
+		return fmt.Errorf("update the durable (filter subjects %q): %w", s.cfg.FilterSubjects, err)
+	}
+	// What the server tells of a durable that it has just changed may be as old as its own start.
+	if _, err = s.consumer.Info(ctx); err != nil {
+		return fmt.Errorf("look up the durable: %w", err)
+	}
+	return nil
 }
 
-// newConsumerConfig is the configuration of a consumer that does not exist. If this store has settled
-// part of the stream already, the consumer was lost: it starts behind that part.
-func newConsumerConfig(cfg Config, f floor) jetstream.ConsumerConfig {
+// bind takes a durable as it is.
+func (s *session) bind(ctx context.Context, stored floor, stream jetstream.Stream) error {
+	info := s.consumer.CachedInfo()
+	for _, problem := range []error{checkAdopted(info.Config), checkWanted(info.Config), checkBound(info.Config, s.cfg)} {
+		if problem != nil {
+			return fmt.Errorf("bind to the durable: %w", problem)
+		}
+	}
+	_, err := s.checkBinding(ctx, stored, stream, info)
+	return err
+}
+
+// newConsumerConfig is the configuration of a consumer that does not exist. One that was lost starts behind
+// a position.
+func newConsumerConfig(cfg Config, behind uint64) jetstream.ConsumerConfig {
 	c := managed(jetstream.ConsumerConfig{
 		Name: cfg.Name, Durable: cfg.Name, AckPolicy: jetstream.AckExplicitPolicy,
 		AckWait: DefaultAckWait, MaxAckPending: max(DefaultMaxAckPending, cfg.Concurrency), DeliverPolicy: cfg.DeliverPolicy,
 	}, cfg)
 	switch {
-	case f.At.Sequence > 0:
-		c.DeliverPolicy, c.OptStartSeq = jetstream.DeliverByStartSequencePolicy, f.At.Sequence+1
+	case behind > 0:
+		c.DeliverPolicy, c.OptStartSeq = jetstream.DeliverByStartSequencePolicy, behind+1
 	case cfg.StartSequence > 0:
 		c.OptStartSeq = cfg.StartSequence
 	case !cfg.StartTime.IsZero():
@@ -114,7 +165,8 @@ func managed(c jetstream.ConsumerConfig, cfg Config) jetstream.ConsumerConfig {
 // sameManaged reports whether found needs no update.
 func sameManaged(found, wanted jetstream.ConsumerConfig) bool {
 	return found.MaxDeliver == wanted.MaxDeliver && len(found.BackOff) == 0 && found.AckWait == wanted.AckWait &&
-		found.MaxAckPending == wanted.MaxAckPending && slices.Equal(filtersOf(found), filtersOf(wanted))
+		found.MaxAckPending == wanted.MaxAckPending && slices.Equal(filtersOf(found), filtersOf(wanted)) &&
+		maps.Equal(found.Metadata, wanted.Metadata)
 }
 
 // filtersOf returns the filter subjects, which a server may hold in either of two fields.
@@ -151,6 +203,31 @@ func checkWanted(c jetstream.ConsumerConfig) error {
 	return nil
 }
 
+// checkBound refuses settings that onefold would change if it might.
+func checkBound(found jetstream.ConsumerConfig, cfg Config) error {
+	var p []error
+	add := func(format string, args ...any) { p = append(p, fmt.Errorf(format, args...)) }
+	if found.MaxDeliver > 0 {
+		add("MaxDeliver is %d: the server would give up messages that are not done, set it to -1", found.MaxDeliver)
+	}
+	if len(found.BackOff) > 0 {
+		add("BackOff is %v: it takes the place of AckWait, remove it", found.BackOff)
+	}
+	if cfg.AckWait > 0 && cfg.AckWait != found.AckWait {
+		add("AckWait is %v and Config.AckWait %v: make them equal, or leave Config's 0", found.AckWait, cfg.AckWait)
+	}
+	if cfg.MaxAckPending > 0 && cfg.MaxAckPending != found.MaxAckPending {
+		add("MaxAckPending is %d and Config.MaxAckPending %d: make them equal, or leave Config's 0", found.MaxAckPending, cfg.MaxAckPending)
+	}
+	if len(cfg.FilterSubjects) > 0 && filterOf(cfg.FilterSubjects) != filterOf(filtersOf(found)) {
+		add("its filter subjects are %q and Config.FilterSubjects %q: make them equal, or leave Config's empty", filtersOf(found), cfg.FilterSubjects)
+	}
+	if len(p) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: with Config.BindOnly the durable is not changed: %w", onefold.ErrInvalid, errors.Join(p...))
+}
+
 // pullLimit is how many messages may be asked for and unanswered at once; 0: as many as we like.
 func pullLimit(c jetstream.ConsumerConfig) int {
 	limit := max(c.MaxAckPending, 0) // the server's -1 is "no limit"
@@ -158,57 +235,4 @@ func pullLimit(c jetstream.ConsumerConfig) int {
 		limit = c.MaxRequestBatch
 	}
 	return limit
-}
-
-// ensureDeadLetters makes sure that a stream captures the dead-letter subject, and that it keeps what it
-// answers for.
-func ensureDeadLetters(ctx context.Context, js jetstream.JetStream, cfg Config, replicas int) error {
-	name, err := js.StreamNameBySubject(ctx, cfg.DeadLetterSubject)
-	if err == nil {
-		return checkDeadLetterStream(ctx, js, name, cfg)
-	}
-	if !errors.Is(err, jetstream.ErrStreamNotFound) {
-		return fmt.Errorf("find the stream of dead letters %q: %w", cfg.DeadLetterSubject, err)
-	}
-	subject := cfg.DeadLetterSubject
-	if subject == DefaultDeadLetterPrefix+cfg.Stream+"."+cfg.Name {
-		subject = DefaultDeadLetterPrefix + ">"
-	}
-	_, err = js.CreateStream(ctx, jetstream.StreamConfig{
-		Name: cfg.DeadLetterStream, Description: "dead letters of onefold consumers",
-		Subjects: []string{subject}, Replicas: replicas, AllowDirect: true,
-	})
-	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		// Another consumer has just made it, or it exists for other subjects.
-		if _, err = js.StreamNameBySubject(ctx, cfg.DeadLetterSubject); err == nil {
-			return nil
-		}
-		return fmt.Errorf("%w: stream %s exists and does not capture the dead-letter subject %q: add it there or set Config.DeadLetterStream",
-			onefold.ErrInvalid, cfg.DeadLetterStream, cfg.DeadLetterSubject)
-	}
-	if err != nil {
-		return fmt.Errorf("create dead-letter stream %s: %w", cfg.DeadLetterStream, err)
-	}
-	return nil
-}
-
-// checkDeadLetterStream refuses streams that would swallow dead letters, and the input stream itself.
-func checkDeadLetterStream(ctx context.Context, js jetstream.JetStream, name string, cfg Config) error {
-	if name == cfg.Stream {
-		return fmt.Errorf("%w: dead letters for %q would go into the consumed stream %s itself and be consumed again; set Config.DeadLetterSubject",
-			onefold.ErrInvalid, cfg.DeadLetterSubject, name)
-	}
-	stream, err := js.Stream(ctx, name)
-	if err != nil {
-		return fmt.Errorf("look up dead-letter stream %s: %w", name, err)
-	}
-	c := stream.CachedInfo().Config
-	switch {
-	case c.NoAck:
-		return fmt.Errorf("%w: dead-letter stream %s has NoAck set: nothing would tell that a dead letter is stored", onefold.ErrInvalid, name)
-	case c.Retention == jetstream.InterestPolicy && stream.CachedInfo().State.Consumers == 0:
-		return fmt.Errorf("%w: dead-letter stream %s keeps messages only while a consumer exists and has none: dead letters would vanish; make one or use limits retention",
-			onefold.ErrInvalid, name)
-	}
-	return nil
 }

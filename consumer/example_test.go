@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -163,4 +164,84 @@ func ExampleRequest() {
 	// "price of tea"
 	// "price of tea"
 	// <nil>
+}
+
+// One consumer for all that happens to orders, a handler for each subject.
+func ExampleRouteBySubject() {
+	says := func(name string) onefold.Handler {
+		return func(_ context.Context, m *onefold.Message, _ *onefold.Effects) error {
+			fmt.Println(name, m.Subject)
+			return nil
+		}
+	}
+	route, err := consumer.RouteBySubject(map[string]onefold.Handler{
+		"orders.new": says("bill"),
+		"orders.*":   says("note"), // every other
+	}, nil) // nil: a dead letter
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, subject := range []string{"orders.new", "orders.sent", "bills.new"} {
+		if err := route(context.Background(), &onefold.Message{Subject: subject}, nil); err != nil {
+			fmt.Println(err, "- permanent:", onefold.IsPermanent(err))
+		}
+	}
+	_, err = consumer.RouteBySubject(map[string]onefold.Handler{"orders.*": says("a"), "*.new": says("b")}, nil)
+	fmt.Println(err)
+	// Output:
+	// bill orders.new
+	// note orders.sent
+	// no route for the subject "bills.new" - permanent: true
+	// onefold: invalid argument: route by subject: "*.new" and "orders.*" both match "orders.new"; add a route for that, to say which decides
+}
+
+// One subject for events of several types; those of others are skipped.
+func ExampleRouteByHeader() {
+	type order struct{ Euros int }
+	withServer(func(js jetstream.JetStream) {
+		m := &nats.Msg{Subject: "orders", Data: []byte(`{"Euros": 12}`), Header: nats.Header{onefold.HeaderID: {"order-1"}, "Type": {"order.created"}}}
+		if _, err := js.PublishMsg(context.Background(), m); err != nil {
+			log.Fatal(err)
+		}
+		publishOrder(js, "order-2", "of no type")
+		route, err := consumer.RouteByHeader("Type", map[string]onefold.Handler{
+			"order.created": consumer.JSON(func(_ context.Context, o order, _ *onefold.Effects) error {
+				fmt.Println("bill", o.Euros)
+				return nil
+			}),
+		}, consumer.Ignore)
+		if err != nil {
+			log.Fatal(err)
+		}
+		runUntil(js, consumer.Config{Stream: "ORDERS", Name: "billing", Handler: route}, 2)
+	})
+	// Output: bill 12
+}
+
+// Each run has ten milliseconds, and the message is given up after the second of them.
+func ExampleChain() {
+	timeout, err := consumer.Timeout(10 * time.Millisecond)
+	if err != nil {
+		log.Fatal(err)
+	}
+	giveUp, err := consumer.GiveUpAfter(2)
+	if err != nil {
+		log.Fatal(err)
+	}
+	hangs := func(ctx context.Context, _ *onefold.Message, fx *onefold.Effects) error {
+		fmt.Println("attempt", fx.Attempt())
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	handler, err := consumer.Chain(hangs, giveUp, timeout)
+	if err != nil {
+		log.Fatal(err)
+	}
+	withServer(func(js jetstream.JetStream) {
+		publishOrder(js, "order-1", "12 EUR")
+		runUntil(js, consumer.Config{Stream: "ORDERS", Name: "billing", Handler: handler, RetryMin: time.Millisecond}, 1)
+	})
+	// Output:
+	// attempt 1
+	// attempt 2
 }

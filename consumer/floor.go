@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +26,7 @@ type floor struct {
 	At      sample      // the floor; it covers the positions above From up to it
 	Seen    uint64      // highest position that has ever arrived
 	Past    []pastFloor `json:",omitempty"` // reached under other filters, newest last
+	Foreign bool        `json:",omitempty"` // the durable was made by somebody else: it is not ours to make again
 }
 
 // pastFloor is a floor that was reached under a filter of then.
@@ -55,7 +57,7 @@ func (f *floor) covers(subject string, sequence uint64, stored time.Time) bool {
 // the floor has lost data, so that its floor is its end. Under another filter the floor starts anew, at the
 // durable's position.
 func (f floor) fit(created int64, filter string, position, last uint64) floor {
-	fitted := floor{Created: created, Filter: filter, From: position}
+	fitted := floor{Created: created, Filter: filter, From: position, Foreign: f.Foreign}
 	if f.Created != created {
 		return fitted
 	}
@@ -77,37 +79,37 @@ func (f floor) fit(created int64, filter string, position, last uint64) floor {
 	return fitted
 }
 
+// lost says what the stream no longer has of what was seen in it; empty: nothing.
+func (f floor) lost(created int64, last uint64) string {
+	seen := max(f.Seen, f.At.Sequence)
+	switch {
+	case f.Created == 0:
+		return ""
+	case f.Created != created:
+		return fmt.Sprintf("the stream was made anew at %s: of the former one positions up to %d had been seen; what it held and was not done is gone",
+			time.Unix(0, created).UTC().Format(time.RFC3339), seen)
+	case last < seen:
+		return fmt.Sprintf("the stream ends at position %d, and %d had been seen: it has lost its end", last, seen)
+	}
+	return ""
+}
+
 // filterOf is the stored form of filter subjects: sorted, separated by blanks, which no subject contains.
 func filterOf(subjects []string) string {
 	return strings.Join(slices.Sorted(slices.Values(subjects)), " ")
 }
 
-// selects reports whether filter selects subject. No filter selects all; "*" stands for one token and ">"
-// for one or more at the end.
+// selects reports whether filter selects subject. No filter selects all.
 func selects(filter, subject string) bool {
 	if filter == "" {
 		return true
 	}
 	for one := range strings.SplitSeq(filter, " ") {
-		if matches(strings.Split(one, "."), strings.Split(subject, ".")) {
+		if matches(one, subject) {
 			return true
 		}
 	}
 	return false
-}
-
-func matches(pattern, tokens []string) bool {
-	for i, p := range pattern {
-		switch {
-		case i >= len(tokens):
-			return false
-		case p == ">":
-			return true
-		case p != "*" && p != tokens[i]:
-			return false
-		}
-	}
-	return len(pattern) == len(tokens)
 }
 
 // advance moves the floor to the highest sample that the server's ack floor has reached. It never falls.

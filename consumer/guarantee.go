@@ -29,7 +29,7 @@ func (c *Consumer) Guarantee(ctx context.Context) (dedupe.Guarantee, error) {
 	durable, err := c.js.Consumer(ctx, c.cfg.Stream, c.cfg.Name)
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
-		return dedupe.Assess(setupOf(c.cfg, newConsumerConfig(c.cfg, floor{}), stream.CachedInfo().Config, c.st.Info())), nil
+		return dedupe.Assess(setupOf(c.cfg, newConsumerConfig(c.cfg, 0), stream.CachedInfo().Config, c.st.Info())), nil
 	case err != nil:
 		return fail("look up the durable", err)
 	}
@@ -37,7 +37,10 @@ func (c *Consumer) Guarantee(ctx context.Context) (dedupe.Guarantee, error) {
 	if err := checkAdopted(found); err != nil {
 		return fail("adopt the durable", err)
 	}
-	return dedupe.Assess(setupOf(c.cfg, managed(found, c.cfg), stream.CachedInfo().Config, c.st.Info())), nil
+	if !c.cfg.BindOnly {
+		found = managed(found, c.cfg)
+	}
+	return dedupe.Assess(setupOf(c.cfg, found, stream.CachedInfo().Config, c.st.Info())), nil
 }
 
 // setupOf gathers what a guarantee depends on.
@@ -56,10 +59,13 @@ func setupOf(cfg Config, durable jetstream.ConsumerConfig, stream jetstream.Stre
 
 // tellWeak tells the observer what weakens the promise.
 func (s *session) tellWeak(g dedupe.Guarantee) {
-	if s.obs.Warned == nil {
-		return
-	}
 	for _, f := range g.Findings {
-		s.obs.Warned(onefold.WarnEvent{At: s.clock.Wall(), Part: s.cfg.part(), Text: f.Text})
+		s.warn(f.Text)
+	}
+}
+
+func (s *session) warn(text string) {
+	if s.obs.Warned != nil {
+		s.obs.Warned(onefold.WarnEvent{At: s.clock.Wall(), Part: s.cfg.part(), Text: text})
 	}
 }

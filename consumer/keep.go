@@ -31,6 +31,7 @@ func (s *session) keepAlive(ctx context.Context) {
 		// The server is told first: a store that does not answer must not cost us the messages.
 		s.renewAll(all)
 		clear(all)
+		s.pull.sweep()
 		if gaveBack > 0 {
 			s.pull.shrink()
 		}
@@ -40,7 +41,7 @@ func (s *session) keepAlive(ctx context.Context) {
 // keep does what is owed to one delivery now and reports whether it was given back.
 func (s *session) keep(h held) bool {
 	d, at, now := h.delivery, h.at(), s.clock.Mono()
-	owed := dutyOf(at, now, d.received, d.progressed, d.renewed, s.beat)
+	owed := dutyOf(at, now, d.since(), d.progressed, d.renewed, s.beat)
 	if owed.giveBack {
 		if !d.move(at, stageEnded) {
 			return false // a worker has taken it meanwhile
@@ -52,6 +53,9 @@ func (s *session) keep(h held) bool {
 		// Lost signals are made up for by the next one: the server's patience is three of them.
 		_ = d.ack.InProgress()
 		d.progressed = now
+		if at == stageWaiting {
+			d.heard.Store(int64(now))
+		}
 	}
 	for _, f := range h.followers {
 		if f.at() != stageEnded && now-max(f.received, f.progressed) >= s.beat.ackWait/3 {
@@ -83,7 +87,7 @@ func (s *session) renew(ctx context.Context, d *delivery) bool {
 	if errors.Is(err, onefold.ErrLost) && (d.move(stageRunning, stageDeposed) || d.move(stageStopping, stageDeposed)) {
 		d.cancel(err)
 		s.deposed = append(s.deposed, deposed{d, s.clock.Mono()})
-		s.leave(d)
+		s.yield(d)
 		followers := s.reg.remove(d)
 		s.tellLost(d, err)
 		s.pull.end(d)
@@ -96,7 +100,7 @@ func (s *session) renew(ctx context.Context, d *delivery) bool {
 const floorInterval = time.Second
 
 // watchFloor follows the server's ack floor until ctx ends and keeps ours in the store. It also notices
-// a consumer that has vanished while no pull was open.
+// a consumer that has vanished while no pull was open; while the consumer is stopped for a reason none is.
 func (s *session) watchFloor(ctx context.Context) {
 	ticker := time.NewTicker(floorInterval)
 	defer ticker.Stop()
@@ -111,7 +115,7 @@ func (s *session) watchFloor(ctx context.Context) {
 		case <-ticker.C:
 		}
 		samples = keepSamples(samples, s.reg.highest(), *s.floor.Load())
-		if len(samples) > 0 || s.errors.Load() > 0 {
+		if len(samples) > 0 || s.errors.Load() > 0 || s.stops.set.Load() != 0 {
 			s.moveFloor(ctx, samples)
 		}
 	}
@@ -126,6 +130,10 @@ func (s *session) moveFloor(ctx context.Context, samples []sample) {
 		if fatalPullError(err) {
 			s.fail(err)
 		}
+		return
+	}
+	if err := s.stillOurs(info); err != nil {
+		s.fail(err)
 		return
 	}
 	s.errors.Store(0)

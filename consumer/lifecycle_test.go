@@ -2,7 +2,6 @@ package consumer_test
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -37,48 +36,6 @@ func TestARestartOfTheServerEndsNothingAndLosesNothing(t *testing.T) {
 	w.end()
 	assert.EqualValues(t, 101, runs.Load())
 	assert.Equal(t, 101, r.count("acked"))
-}
-
-func TestDeletingTheConsumerEndsRunWithAnOpenPull(t *testing.T) {
-	r := newRig(t)
-	w := r.start(r.config(nothing))
-	r.publish("one", "x")
-	r.awaitCount("acked", 1) // so a pull is open
-	r.deleteConsumer()
-	require.ErrorIs(t, w.err(), jetstream.ErrConsumerDeleted)
-}
-
-func TestDeletingTheConsumerEndsRunWithoutAnOpenPull(t *testing.T) {
-	t.Parallel()
-	r, g := newRig(t), newGate()
-	c := r.config(func(ctx context.Context, _ *onefold.Message, _ *onefold.Effects) error { return g.pass(ctx) })
-	c.Concurrency, c.MaxAckPending, c.AckWait = 1, 1, 2*time.Second
-	w := r.start(c)
-	r.publish("one", "x")
-	r.await1(g.entered) // the only message that may be out: nothing is asked for
-	r.deleteConsumer()
-	close(g.open)
-	err := w.err()
-	require.Error(t, err)
-	assert.True(t, isOneOf(err, jetstream.ErrConsumerDeleted, jetstream.ErrConsumerNotFound), "%v", err)
-}
-
-func isOneOf(err error, all ...error) bool {
-	for _, one := range all {
-		if errors.Is(err, one) {
-			return true
-		}
-	}
-	return false
-}
-
-func TestDeletingTheStreamEndsRun(t *testing.T) {
-	r := newRig(t)
-	w := r.start(r.config(nothing))
-	r.publish("one", "x")
-	r.awaitCount("acked", 1)
-	require.NoError(t, r.js.DeleteStream(r.ctx, "IN"))
-	require.Error(t, w.err())
 }
 
 func TestAClosedConnectionEndsRun(t *testing.T) {

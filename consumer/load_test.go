@@ -29,7 +29,16 @@ func (r *rig) publishMany(n int, message func(i int) (id, body string)) {
 		}
 		_, err := r.js.PublishMsgAsync(m)
 		require.NoError(r.t, err)
+		if i%1000 == 999 { // the client gives up when more wait for their answer than it likes
+			r.published()
+		}
 	}
+	r.published()
+}
+
+// published waits until the stream has answered for all messages.
+func (r *rig) published() {
+	r.t.Helper()
 	select {
 	case <-r.js.PublishAsyncComplete():
 	case <-r.ctx.Done():

@@ -25,7 +25,7 @@ func TestARunIsToldToStopAtItsTimeoutAndGivenUpAfterItsGrace(t *testing.T) {
 		"after its grace":                {stageStopping, 35 * time.Second, 10 * time.Second, 30 * time.Second, overrunRevoke},
 		"the grace starts when told":     {stageStopping, time.Hour, 10 * time.Second, time.Hour, overrunNone},
 		"it has returned":                {stageHandled, time.Hour, 10 * time.Second, 30 * time.Second, overrunNone},
-		"it waits for its turn":          {stageWaiting, time.Hour, 0, 0, overrunNone},
+		"it waits for its turn":          {stagePending, time.Hour, 0, 0, overrunNone},
 		"its claim is lost already":      {stageDeposed, time.Hour, 0, 0, overrunNone},
 		"it has been given up already":   {stageZombie, time.Hour, 0, 0, overrunNone},
 		"its dead letter is on its way":  {stageSettling, time.Hour, 0, 0, overrunNone},

@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"context"
 	"errors"
 
 	"github.com/onefold-go/onefold"
@@ -13,14 +14,14 @@ import (
 const reasonCutShort = "outcome unknown: an earlier run was cut short"
 
 // parkRun turns the verdict on a run whose outcome nobody knows into parking it. What the handler says itself
-// stands: an error is a failure, unless its context was cancelled, in which case only onefold.RetryAfter and
-// onefold.Permanent say that it knows.
+// stands: an error is a failure, unless its context was cancelled, or one that it made of it for what it called, in
+// which case only onefold.RetryAfter and onefold.Permanent say that it knows.
 func parkRun(v verdict, err error, s runState) verdict {
 	if v.do != actRetry && v.do != actRerun && v.do != actDeadLetter || onefold.IsPermanent(err) && v.class != onefold.ClassPanic {
 		return v
 	}
 	_, knows := onefold.RetryDelay(err)
-	cancelled := s.stopping || s.timedOut
+	cancelled := s.stopping || s.timedOut || errors.Is(err, ErrTimeout) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 	if v.class == onefold.ClassPanic || errors.Is(err, onefold.ErrUnknown) || cancelled && !knows {
 		reason := err.Error()
 		if s.timedOut {

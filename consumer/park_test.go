@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -33,6 +34,8 @@ func TestARunWhoseOutcomeNobodyKnowsIsParked(t *testing.T) {
 		"a goexit":                         {onefold.ErrGoexit, lastRun, actPark},
 		"cancelled by its timeout":         {errPlain, late, actPark},
 		"cancelled by the end":             {errPlain, stopping, actPark},
+		"its own deadline for a call":      {fmt.Errorf("pay: %w", context.DeadlineExceeded), firstRun, actPark},
+		"the timeout of a middleware":      {fmt.Errorf("%w: %w", ErrTimeout, errPlain), firstRun, actPark},
 		"cancelled, and it knows":          {onefold.RetryAfter(time.Second, errPlain), late, actRetry},
 		"lost is answered by the next run": {errPlain, lost, actAbandon},
 	} {

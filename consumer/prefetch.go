@@ -16,6 +16,20 @@ type prefetch struct {
 	ackWait     time.Duration // server's patience
 	rate        float64       // messages ended a second; 0: not known yet
 	largest     float64       // bytes of a large message of late; 0: not known yet
+
+	slots     slots
+	allowance int // messages that a rate limit lets start soon; 0: no limit
+	waitLimit int // messages that may wait for their turn; 0: there are no turns
+	waiting   int // that do
+}
+
+// bounded is the target under what holds at the moment.
+func (p prefetch) bounded() int {
+	target := p.slots.target(p.target)
+	if p.allowance > 0 {
+		target = min(target, p.allowance)
+	}
+	return target
 }
 
 // startPrefetch is the first target: enough to keep the workers busy while the rate is learnt. limit is
@@ -57,11 +71,14 @@ func (p prefetch) shrunk() int {
 // not ended: none while three quarters of the target are there and every worker has one, and no more than
 // the memory allows, but one if there is nothing at all.
 func (p prefetch) missing(asked, held, bytes int) int {
-	all := asked + held
-	if all > max(p.target*3/4, p.concurrency) {
+	all, target := asked+held, p.bounded()
+	if all > max(target*3/4, p.concurrency) {
 		return 0
 	}
-	n := p.target - all
+	n := target - all
+	if p.waitLimit > 0 { // whatever comes may have to wait; beyond the room for that only idle workers ask
+		n = min(n, max(p.waitLimit-p.waiting-asked, p.concurrency-all))
+	}
 	if p.largest > 0 {
 		n = min(n, int((maxPrefetchBytes-float64(bytes))/p.largest)-asked)
 	}

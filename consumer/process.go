@@ -22,7 +22,7 @@ import (
 //	finish  [acked]      tell the server
 //
 // receive runs on the client's goroutine, claim and handle on a worker, commit and finish on a committer.
-// answer.go is how a delivery ends, trouble.go what happens while the store does not answer.
+// answer.go is how a delivery ends, rerun.go what follows when state moves under a run, trouble.go what happens while the store does not answer.
 
 // receive takes one delivery from the client. It never blocks.
 func (s *session) receive(m jetstream.Msg) {
@@ -31,6 +31,7 @@ func (s *session) receive(m jetstream.Msg) {
 		s.drop(d, err) // not a message of a stream: nobody waits for an answer
 		return
 	}
+	s.pull.cameBack(d.msg.Sequence)
 	if s.obs.Received != nil {
 		s.obs.Received(s.event(d))
 	}
@@ -38,9 +39,20 @@ func (s *session) receive(m jetstream.Msg) {
 		s.giveBack(d, 0)
 		return
 	}
+	if s.stops.refuses() {
+		s.giveBack(d, giveBackDelay(s.beat.ackWait))
+		return
+	}
 	if s.floor.Load().covers(d.msg.Subject, d.msg.Sequence, d.msg.Time) {
 		s.ackDuplicate(d)
 		return
+	}
+	switch s.cfg.addressee(&d.msg) {
+	case toAnother:
+		s.ackDuplicate(d) // a copy that has come again for another consumer; ours has its own place in the stream
+		return
+	case toUs:
+		d.redriven = true
 	}
 	s.identify(d)
 	s.admit(d)
@@ -62,12 +74,9 @@ func (s *session) describe(d *delivery) error {
 // identify finds the key and the fingerprint. A message without an ID gets a key of its own that depends
 // on its position, so that two of them never fold into one.
 func (s *session) identify(d *delivery) {
-	id, err := s.findID(&d.msg)
+	key, err := s.findKey(d)
 	if err == nil {
-		_, err = dedupe.CheckID(id) // a blank one is none; others are taken as they are
-	}
-	if err == nil {
-		d.key = onefold.Key{Scope: s.cfg.Scope, ID: id}
+		d.key = key
 		d.fingerprint, err = s.digest(&d.msg)
 	}
 	d.identity = d.key
@@ -76,13 +85,28 @@ func (s *session) identify(d *delivery) {
 		d.reject = rejectID(err)
 		d.key = onefold.Key{Scope: s.cfg.Scope}.Derive("missing", position)
 	}
+	if s.cfg.OrderBy != nil {
+		s.order(d)
+	}
+}
+
+// findKey returns the key of a message that comes for the first time; redriven.go has the others.
+func (s *session) findKey(d *delivery) (onefold.Key, error) {
+	if d.redriven {
+		return s.findRedrivenKey(d)
+	}
+	id, err := s.findID(&d.msg)
+	return onefold.Key{Scope: s.cfg.Scope, ID: id}, err
 }
 
 // findID and digest call functions of the application; a panic in one of them rejects the message instead
 // of ending the process.
 func (s *session) findID(m *onefold.Message) (id string, err error) {
 	defer recoverAs(&err)
-	return s.cfg.ID(m)
+	if id, err = s.cfg.ID(m); err == nil {
+		_, err = dedupe.CheckID(id) // a blank one is none; others are taken as they are
+	}
+	return id, err
 }
 
 func (s *session) digest(m *onefold.Message) (f onefold.Fingerprint, err error) {
@@ -114,8 +138,12 @@ func (s *session) admit(d *delivery) {
 		}
 	case arrivalRepeats:
 		s.drop(d, nil)
+	case arrivalWaits:
 	case arrivalCrowds:
-		s.giveBack(d, giveBackDelay(s.beat.ackWait))
+		if d.delay == 0 {
+			d.delay = giveBackDelay(s.beat.ackWait)
+		}
+		s.giveBack(d, d.delay)
 	case arrivalConflicts:
 		s.rejectAs(d, rejectMismatch(held, d.fingerprint))
 	}
@@ -134,11 +162,17 @@ func (s *session) claim(w *worker, d *delivery) bool {
 	if !d.move(stageQueued, stageClaiming) {
 		return false // the heartbeat has given it back
 	}
-	if stale(s.clock.Mono(), d.received, s.beat) {
+	if stale(s.clock.Mono(), d.since(), s.beat) {
 		if d.move(stageClaiming, stageEnded) {
 			followers := s.reg.remove(d)
 			s.drop(d, nil)
 			s.giveBackAll(followers, 0)
+		}
+		return false
+	}
+	if s.stops.refuses() {
+		if d.move(stageClaiming, stageEnded) {
+			s.giveBackAll(append(s.reg.remove(d), d), giveBackDelay(s.beat.ackWait))
 		}
 		return false
 	}
@@ -179,7 +213,7 @@ func (s *session) granted(w *worker, d *delivery, g onefold.Grant) bool {
 	if c := beforeRun(g.History, d.msg.Sequence <= s.suspects.Until, s.cfg.ParkUnknown); c != cautionNone || s.wary {
 		return s.prepare(w, d, c)
 	}
-	s.starts(w, d)
+	s.begins(w, d)
 	return true
 }
 
@@ -191,7 +225,7 @@ func (s *session) reroute(d *delivery, r *rejection) {
 	}
 	s.giveBackAll(s.reg.remove(d), giveBackDelay(s.beat.ackWait))
 	// It goes on as another delivery, because the heartbeat may still be looking at this one.
-	s.rejectAs(&delivery{ack: d.ack, msg: d.msg, key: d.key, identity: d.identity, fingerprint: d.fingerprint, received: d.received}, r)
+	s.rejectAs(&delivery{ack: d.ack, msg: d.msg, key: d.key, identity: d.identity, fingerprint: d.fingerprint, received: d.received, order: d.order, rank: d.msg.Sequence}, r)
 }
 
 // repeat answers a message whose key is done. A dead letter that has not left yet is waited for.
@@ -254,7 +288,7 @@ func (s *session) handled(w *worker, d *delivery, err error) {
 	}
 	if s.obs.Handled != nil {
 		e := s.event(d)
-		e.Took, e.Class, e.Err = s.clock.Mono()-time.Duration(d.began.Load()), v.class, err
+		e.Took, e.Class, e.Err = s.clock.Mono()-time.Duration(d.ran.Load()), v.class, err
 		s.obs.Handled(e)
 	}
 	if lost {
@@ -369,38 +403,4 @@ func (s *session) finish(d *delivery) {
 		return
 	}
 	s.ackAll(d)
-}
-
-// commitDeadLetter commits a dead letter in place of the message's effects. It is refused like them if what the
-// handler has read has moved: a handler that gave up on a state that never was gets another look. A message that is
-// parked is kept as a dead letter too, or nobody could look at it; its outcome says that it may have been done.
-func (s *session) commitDeadLetter(d *delivery, v verdict, cause error) {
-	d.class, d.cause = v.class, cause
-	letter := deadLetter{msg: &d.msg, key: d.identity, class: v.class, reason: v.reason, attempts: d.attempt, earlier: d.history.LastReason}
-	entry := letter.entry(d.key, d.fingerprint, s.cfg.DeadLetterSubject, s.limits.MaxPayload, s.cfg.Retention)
-	switch {
-	case v.do == actPark:
-		entry.Outcome = onefold.ParkedUnknown
-	case d.fx != nil: // it has run
-		run, _ := d.fx.Seal()
-		entry.Reads = run.Reads
-	}
-	s.hand(d, entry)
-}
-
-// maxConflicts is how often a handler is run again at once when the state it read has moved; after that
-// the message waits its turn, so that a hot key does not keep a worker busy in vain.
-const maxConflicts = 16
-
-// rerun runs the handler again on the same claim: the state it read has moved. It uses up no attempt.
-func (s *session) rerun(d *delivery) {
-	d.conflicts++
-	if d.conflicts > maxConflicts || d.timedOut || s.draining.Load() {
-		d.conflicts = 0
-		s.retryLater(d, verdict{class: onefold.ClassConflict, delay: s.rule.min, reason: onefold.ErrConflict.Error()})
-		return
-	}
-	if !s.work.push(d) {
-		s.retryLater(d, verdict{class: onefold.ClassConflict, reason: onefold.ErrConflict.Error()})
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/time/rate"
 
 	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/internal/pace"
@@ -27,6 +28,10 @@ type puller struct {
 	wake chan struct{} // holds a token when run has something to look at
 
 	open map[*window]struct{} // run's own
+
+	limiter *rate.Limiter // nil: none
+	single  bool          // one window at a time: what two bring would overtake each other on the way here
+	away    away
 
 	mu      sync.Mutex
 	fetch   prefetch
@@ -65,7 +70,10 @@ func (p *puller) run(ctx context.Context) {
 		if p.wantsClose() {
 			p.closeOpen()
 		}
-		err := p.refill()
+		var err error
+		if !p.single || p.spent(ctx) {
+			err = p.refill()
+		}
 		p.forgetEnded()
 		if err == nil {
 			retry.Reset()
@@ -90,6 +98,9 @@ func (p *puller) look() {
 func (p *puller) refill() error {
 	p.mu.Lock()
 	n := 0
+	if p.limiter != nil {
+		p.fetch.allowance = rateAllowance(p.limiter.Tokens(), p.limiter.Limit(), p.fetch.ackWait)
+	}
 	if !p.paused {
 		n = p.fetch.missing(p.asked, p.held, p.bytes)
 	}
@@ -134,6 +145,25 @@ func (p *puller) forgetEnded() {
 	}
 }
 
+// spent reports whether every window has brought all that it was for, and the last of it has been taken.
+func (p *puller) spent(ctx context.Context) bool {
+	for w := range p.open {
+		p.mu.Lock()
+		left := w.left
+		p.mu.Unlock()
+		if left > 0 {
+			break
+		}
+		select {
+		case <-w.stop.Closed(): // it is about to
+		case <-ctx.Done():
+			return false
+		}
+	}
+	p.forgetEnded()
+	return len(p.open) == 0
+}
+
 // giveUp expects no more messages of w.
 func (p *puller) giveUp(w *window) {
 	p.mu.Lock()
@@ -165,8 +195,9 @@ func (p *puller) arrived(w *window, m jetstream.Msg) {
 	// More was asked for than fits, by what was known of sizes then: take the rest back.
 	over := p.bytes > maxPrefetchBytes && p.asked > 0 && !p.closing
 	p.closing = p.closing || over
+	last := p.single && w.left == 0
 	p.mu.Unlock()
-	if over {
+	if over || last {
 		p.look()
 	}
 	p.arrive(m)
@@ -175,7 +206,9 @@ func (p *puller) arrived(w *window, m jetstream.Msg) {
 // end says that d is held no more.
 func (p *puller) end(d *delivery) {
 	p.mu.Lock()
+	p.endWait(d)
 	p.giveUpPlace(d)
+	p.fetch.slots.resting--
 	p.bytes -= len(d.ack.Data())
 	p.ended++
 	p.unlockAndLook()
@@ -189,11 +222,41 @@ func (p *puller) displace(d *delivery) {
 	p.unlockAndLook()
 }
 
+// wait says that d waits for its turn: it takes no place until it proceeds.
+func (p *puller) wait(d *delivery) {
+	p.mu.Lock()
+	d.inLane = true
+	p.fetch.waiting++
+	p.giveUpPlace(d)
+	p.unlockAndLook()
+}
+
+// proceed gives d its place again.
+func (p *puller) proceed(d *delivery) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.endWait(d)
+	if d.placeless {
+		d.placeless = false
+		p.held++
+		p.fetch.slots.resting--
+	}
+}
+
+// endWait says that d does not wait for its turn any more. The caller holds mu.
+func (p *puller) endWait(d *delivery) {
+	if d.inLane {
+		d.inLane = false
+		p.fetch.waiting--
+	}
+}
+
 // giveUpPlace frees the place of d, once. The caller holds mu.
 func (p *puller) giveUpPlace(d *delivery) {
 	if !d.placeless {
 		d.placeless = true
 		p.held--
+		p.fetch.slots.resting++
 	}
 }
 
@@ -264,9 +327,8 @@ func (p *puller) closeOpen() {
 // drainTimeout bounds the closing of windows.
 const drainTimeout = 2 * time.Second
 
-// fatalPullError reports whether err ends consumption for good.
+// fatalPullError reports whether err ends the session.
 func fatalPullError(err error) bool {
-	return errors.Is(err, jetstream.ErrConnectionClosed) || errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, jetstream.ErrConsumerDeleted) ||
-		errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) ||
-		errors.Is(err, jetstream.ErrBadRequest)
+	return errors.Is(err, jetstream.ErrConnectionClosed) || errors.Is(err, nats.ErrConnectionClosed) ||
+		errors.Is(err, jetstream.ErrBadRequest) || vanished(err)
 }

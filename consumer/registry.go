@@ -13,6 +13,7 @@ type registry struct {
 	mu    sync.Mutex
 	byKey map[onefold.Key]*delivery
 	seen  sample // highest position that has arrived
+	lanes *lanes // nil: without order
 }
 
 func newRegistry() *registry {
@@ -31,7 +32,8 @@ const (
 	arrivalFollows                      // another copy runs: it will be answered with that one
 	arrivalRepeats                      // the same stream message is held already: answer nothing
 	arrivalConflicts                    // its key is held by another payload
-	arrivalCrowds                       // too many copies wait already
+	arrivalCrowds                       // too many copies wait already, or too many messages for their turn
+	arrivalWaits                        // it is the only one of its key and waits for an earlier one of its ordering key
 )
 
 // add enters d. On arrivalConflicts, held is the fingerprint that holds the key.
@@ -44,8 +46,13 @@ func (r *registry) add(d *delivery) (a arrival, held onefold.Fingerprint) {
 	first, ok := r.byKey[d.key]
 	switch {
 	case !ok:
-		r.byKey[d.key] = d
-		return arrivalNew, held
+		if a = arrivalNew; d.order != "" {
+			a = r.lanes.enter(d)
+		}
+		if a != arrivalCrowds {
+			r.byKey[d.key] = d
+		}
+		return a, held
 	case d.fingerprint.Conflicts(first.fingerprint):
 		return arrivalConflicts, first.fingerprint
 	case sameMessage(first, d):
@@ -57,9 +64,15 @@ func (r *registry) add(d *delivery) (a arrival, held onefold.Fingerprint) {
 		}
 	}
 	if len(first.followers) >= maxFollowers {
+		if d.order != "" {
+			r.lanes.miss(d)
+		}
 		return arrivalCrowds, held
 	}
 	first.followers = append(first.followers, d)
+	if d.order != "" {
+		r.lanes.follow(first, d)
+	}
 	return arrivalFollows, held
 }
 
@@ -79,16 +92,23 @@ func (r *registry) remove(d *delivery) []*delivery {
 	delete(r.byKey, d.key)
 	followers := d.followers
 	d.followers = nil
+	if r.lanes != nil {
+		r.lanes.leave(d, followers)
+	}
 	return followers
 }
 
-// inherit puts heir in the place of d, with the deliveries that waited for it.
+// inherit puts heir in the place of d, with the deliveries that waited for it and its turn in its lane.
 func (r *registry) inherit(d, heir *delivery) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.byKey[d.key] == d {
 		r.byKey[d.key] = heir
 		heir.followers, d.followers = d.followers, nil
+		heir.order, heir.rank, heir.saved = d.order, d.rank, d.saved
+		if heir.lane, d.lane = d.lane, nil; heir.lane != nil {
+			heir.lane.turn = heir
+		}
 	}
 }
 

@@ -26,7 +26,6 @@ func (s *session) holdScope(ctx context.Context) error {
 			err = fmt.Errorf("%w; stop that one, or give this one a Config.Name of its own", ErrScopeInUse)
 		}
 		if err != nil {
-			s.releaseScope(ctx)
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		s.scope = append(s.scope, grant.Claim)

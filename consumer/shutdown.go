@@ -20,7 +20,8 @@ const (
 // returns ErrHandlersRunning if some handlers do not end; their results are refused.
 func (s *session) endWork(endHandlers, endOps context.CancelFunc) error {
 	start := time.Now()
-	s.giveBackQueued()
+	s.reg.endLanes()
+	s.giveBackUnstarted(0)
 	s.work.close()
 	workers := ended(&s.workers)
 	if !waitFor(workers, s.cfg.ShutdownTimeout) {
@@ -60,11 +61,11 @@ func (s *session) running() (names []string) {
 
 func named(d *delivery) string { return fmt.Sprintf("%v (stream sequence %d)", d.key, d.msg.Sequence) }
 
-// giveBackQueued hands everything that has not started to other processes.
-func (s *session) giveBackQueued() {
+// giveBackUnstarted hands everything that has not started to other processes, after delay.
+func (s *session) giveBackUnstarted(delay time.Duration) {
 	for _, h := range s.reg.snapshot(nil) {
-		if h.move(stageQueued, stageEnded) || h.move(stageClaiming, stageEnded) {
-			s.giveBackAll(append(s.reg.remove(h.delivery), h.delivery), 0)
+		if h.move(stageWaiting, stageEnded) || h.move(stageQueued, stageEnded) || h.move(stageClaiming, stageEnded) {
+			s.giveBackAll(append(s.reg.remove(h.delivery), h.delivery), delay)
 		}
 	}
 }
@@ -92,12 +93,13 @@ func waitFor(done <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// flush sends the last acks. If it cannot, the messages come again and the store answers them.
-func (s *session) flush(ctx context.Context) {
+// flush sends the last acks and reports whether it could. If not, the messages come again and the store answers
+// them.
+func (s *session) flush(ctx context.Context) bool {
 	if !s.js.Conn().IsConnected() {
-		return
+		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, lastTimeout)
 	defer cancel()
-	_ = s.js.Conn().FlushWithContext(ctx)
+	return s.js.Conn().FlushWithContext(ctx) == nil
 }

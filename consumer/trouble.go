@@ -44,8 +44,7 @@ func (s *session) storeFails(c storeCall, err error) {
 	before := s.trouble.calls.Load()
 	s.trouble.calls.Store(before | uint32(c))
 	if before == 0 {
-		s.pull.pause(true)
-		s.become(StateWaiting, err)
+		s.stopFor(whyStore, true, err)
 	}
 }
 
@@ -60,8 +59,7 @@ func (s *session) storeWorks(c storeCall) {
 	after := before &^ uint32(c)
 	s.trouble.calls.Store(after)
 	if before != 0 && after == 0 {
-		s.become(StateRunning, nil)
-		s.pull.pause(false)
+		s.stopFor(whyStore, false, nil)
 	}
 }
 

@@ -149,6 +149,8 @@ func rejectID(err error) *rejection {
 	switch {
 	case errors.As(err, &panicked):
 		r.class, r.reason = onefold.ClassPanic, "identifying the message: "+err.Error()
+	case errors.Is(err, errRedriveHeader):
+		r.class, r.reason = onefold.ClassPermanent, err.Error()
 	case !errors.Is(err, dedupe.ErrMissingID):
 		r.reason += ": " + err.Error()
 	}

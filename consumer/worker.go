@@ -62,12 +62,17 @@ func (s *session) worker(first func()) {
 		if !ok {
 			return
 		}
-		if d.conflicts > 0 {
-			s.starts(&w, d) // on the claim that it has
-			s.handle(&w, d)
-		} else if s.claim(&w, d) {
-			s.handle(&w, d)
-		}
+		s.carry(&w, d)
+	}
+}
+
+// carry brings one message to the committers, or to its end.
+func (s *session) carry(w *worker, d *delivery) {
+	if d.conflicts > 0 {
+		s.begins(w, d) // on the claim that it has
+		s.handle(w, d)
+	} else if s.mayStart(d) && s.claim(w, d) {
+		s.handle(w, d)
 	}
 }
 

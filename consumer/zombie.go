@@ -69,10 +69,10 @@ type deposed struct {
 	since time.Duration
 }
 
-// starts makes d the delivery whose handler is about to run.
-func (s *session) starts(w *worker, d *delivery) {
+// begins makes d the delivery whose handler is about to run.
+func (s *session) begins(w *worker, d *delivery) {
 	d.cancel = w.context(s.handlers)
-	d.began.Store(int64(s.clock.Mono()))
+	d.ran.Store(int64(s.clock.Mono()))
 	d.set(stageRunning)
 }
 
@@ -95,7 +95,7 @@ func (s *session) returned(w *worker, d *delivery) bool {
 func (s *session) endOverruns(all []held) {
 	for _, h := range all {
 		now, d := s.clock.Mono(), h.delivery
-		switch overrunOf(d.at(), now, time.Duration(d.began.Load()), d.stopped, s.overrun) {
+		switch overrunOf(d.at(), now, time.Duration(d.ran.Load()), d.stopped, s.overrun) {
 		case overrunStop:
 			if d.move(stageRunning, stageStopping) {
 				d.stopped = now
@@ -125,19 +125,19 @@ func (s *session) revoke(d *delivery, now time.Duration) {
 	}
 	heir := &delivery{
 		ack: d.ack, msg: d.msg, key: d.key, identity: d.identity, fingerprint: d.fingerprint, received: d.received,
-		progressed: d.progressed, renewed: d.renewed, claim: d.claim, history: d.history, attempt: d.attempt,
+		progressed: d.progressed, renewed: d.renewed, claim: d.claim, history: d.history, attempt: d.attempt, redriven: d.redriven,
 	}
 	heir.set(stageHandled)
 	s.reg.inherit(d, heir)
 	s.writeOff(d)
-	v, err := afterOverrun(now-time.Duration(d.began.Load()), s.cfg.ParkUnknown, runState{attempt: d.attempt, seed: d.seed()}, s.rule)
+	v, err := afterOverrun(now-time.Duration(d.ran.Load()), s.cfg.ParkUnknown, runState{attempt: d.attempt, seed: d.seed()}, s.rule)
 	go s.worker(func() { s.act(heir, v, err) })
 }
 
 // writeOff makes a zombie of the run of d, whose stage says so already. The caller starts a worker in place of
 // the one that is lost; it takes over the place in the wait group.
 func (s *session) writeOff(d *delivery) {
-	s.leave(d)
+	s.yield(d)
 	n := s.zombies.add(d)
 	if s.obs.Zombie != nil {
 		e := s.zombieEvent(d, n)
@@ -158,6 +158,6 @@ func (s *session) buried(d *delivery) {
 
 func (s *session) zombieEvent(d *delivery, n int) onefold.DeliveryEvent {
 	e := s.event(d)
-	e.Took, e.Zombies, e.Class = s.clock.Mono()-time.Duration(d.began.Load()), n, onefold.ClassLost
+	e.Took, e.Zombies, e.Class = s.clock.Mono()-time.Duration(d.ran.Load()), n, onefold.ClassLost
 	return e
 }

@@ -10,6 +10,21 @@
 //		// ...
 //	}
 //
+// A source says where an ID is: in a header ([DefaultID], [HeaderID]), in the attributes of a CloudEvent
+// ([CloudEventID]), in the position of the message ([PositionID]), or the first that has one ([FirstOf]).
+//
+// A fingerprint says what two messages of one ID must have in common. Choose by what changes between two tries
+// of one sender:
+//
+//	SubjectAndBody, BodyOnly        nothing: the bytes are the same (the default)
+//	SubjectAndJSON, JSONOnly        the order of fields, blanks, escapes
+//	WithoutFields, OnlyFields       some fields: a time of sending, a request ID
+//	Selected                        anything that a function of yours leaves out
+//	Off                             nothing is compared
+//
+// Every choice has its own version, which is stored with the fingerprint; fingerprints of two versions are
+// never compared. Changing the choice in a deploy therefore makes no false alarms, and guards new messages only.
+//
 // A Guard claims an ID, runs a function and commits what the function asked for together with the mark
 // that the ID is done:
 //
@@ -23,7 +38,7 @@
 //			return nil
 //		})
 //	switch {
-//	case errors.Is(err, onefold.ErrBusy):     // the first request still runs: 409, ask again
+//	case errors.Is(err, onefold.ErrBusy):     // the first request still runs: 409, ask again; or wait, with GuardOptions.Wait
 //	case errors.Is(err, onefold.ErrMismatch): // the ID was used for another request: 422
 //	case errors.Is(err, onefold.ErrUnknown):  // no answer from the store: 503, ask again with the same ID
 //	case err != nil:                          // the function failed, nothing is stored
@@ -39,8 +54,8 @@
 //
 // [Assess] judges whether the settings of a consumer, its stream and its store carry the promise, and says so in a report.
 //
-// Reading order: ids.go and fingerprints.go (pure functions of a message), guard.go (claim), run.go (run and
-// commit), keeper.go (renewal).
+// Reading order: ids.go, cloudevents.go, fingerprints.go, json.go and json_fields.go (pure functions of a message),
+// guard.go (claim), guard_wait.go (waiting for one), run.go (run and commit), keeper.go (renewal).
 //
 // It imports package onefold, internal/safecall, internal/commit and internal/pace; never NATS and never a
 // store.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/dedupe"
@@ -63,4 +64,82 @@ func ExampleSelected() {
 	b := fingerprint(&onefold.Message{Data: []byte("12:05 pay")})
 	fmt.Println(a.Conflicts(b))
 	// Output: false
+}
+
+// The first request is slow, and the client asks again meanwhile: both get its answer.
+func ExampleGuard_Do_wait() {
+	ctx := context.Background()
+	st := memstore.New()
+	defer func() { _ = st.Close(ctx) }()
+	guard, err := dedupe.NewGuard(st, dedupe.GuardOptions{Scope: "http/payments", Wait: time.Minute})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	answers := make(chan dedupe.Result, 2)
+	for range 2 {
+		go func() {
+			result, err := guard.Do(ctx, "request-1", onefold.Fingerprint{}, func(_ context.Context, fx *onefold.Effects) error {
+				fx.Result([]byte("paid"))
+				return nil
+			})
+			if err != nil {
+				fmt.Println(err)
+			}
+			answers <- result
+		}()
+	}
+	a, b := <-answers, <-answers
+	fmt.Printf("%s, %s; runs at once: %t\n", a.Record.Result, b.Record.Result, a.Executed && b.Executed)
+	// Output: paid, paid; runs at once: false
+}
+
+func ExampleSubjectAndJSON() {
+	a := dedupe.SubjectAndJSON(&onefold.Message{Data: []byte(`{"order": 7, "cents": 500}`)})
+	b := dedupe.SubjectAndJSON(&onefold.Message{Data: []byte(`{"cents":500,"order":7}`)})
+	c := dedupe.SubjectAndJSON(&onefold.Message{Data: []byte(`{"cents":501,"order":7}`)})
+	fmt.Println(a.Conflicts(b), a.Conflicts(c))
+	// Output: false true
+}
+
+func ExampleOnlyFields() {
+	fields, err := dedupe.OnlyFields("/order", "/lines/price")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	a := fields.SubjectAndJSON(&onefold.Message{Data: []byte(`{"order": 7, "lines": [{"price": 5, "text": "five"}]}`)})
+	b := fields.SubjectAndJSON(&onefold.Message{Data: []byte(`{"order": 7, "lines": [{"price": 5, "text": "fünf"}]}`)})
+	fmt.Println(a.Conflicts(b))
+	// Output: false
+}
+
+// Each try of a sender has a time and a request ID of its own.
+func ExampleWithoutFields() {
+	fields, err := dedupe.WithoutFields("/sentAt", "/meta/requestId")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	a := fields.SubjectAndJSON(&onefold.Message{Data: []byte(`{"order": 7, "sentAt": "12:00", "meta": {"requestId": "a"}}`)})
+	b := fields.SubjectAndJSON(&onefold.Message{Data: []byte(`{"order": 7, "sentAt": "12:05", "meta": {"requestId": "b"}}`)})
+	fmt.Println(a.Conflicts(b))
+	_, err = dedupe.WithoutFields("meta.requestId")
+	fmt.Println(err)
+	// Output:
+	// false
+	// onefold: invalid argument: fields: path "meta.requestId" does not start with a slash; write "/order/id" for the member id of the member order
+}
+
+func ExampleCloudEventID() {
+	id, err := dedupe.CloudEventID(&onefold.Message{Header: onefold.Header{"ce-source": {"/shop"}, "ce-id": {"42"}}})
+	fmt.Println(id, err)
+	id, err = dedupe.CloudEventID(&onefold.Message{
+		Header: onefold.Header{"content-type": {"application/cloudevents+json"}},
+		Data:   []byte(`{"specversion": "1.0", "type": "sold", "source": "/shop", "id": "42"}`),
+	})
+	fmt.Println(id, err)
+	// Output:
+	// 5:/shop42 <nil>
+	// 5:/shop42 <nil>
 }

@@ -13,8 +13,10 @@ import (
 const (
 	VersionSubjectAndBody uint8 = 1
 	VersionBodyOnly       uint8 = 2
+	VersionSubjectAndJSON uint8 = 3
+	VersionJSONOnly       uint8 = 4
 
-	// FirstUserVersion is the lowest version that Selected accepts.
+	// FirstUserVersion is the lowest version that Selected accepts. Those of Fields are not lower either.
 	FirstUserVersion uint8 = 64
 )
 
@@ -54,6 +56,47 @@ func Selected(version uint8, f func(*onefold.Message) []byte) (Fingerprinter, er
 // of work it is (a route, a command), body what it says.
 func BodyFingerprint(name string, body []byte) onefold.Fingerprint {
 	return digest(VersionSubjectAndBody, name, body)
+}
+
+// SubjectAndJSON covers subject and body, and reads the body as JSON: the order of fields, nested ones too,
+// blanks, and how characters are escaped make no difference. Numbers count as they are written, with all
+// their digits: 1 and 1.0 differ. The order of arrays counts.
+//
+// A body that is not JSON, or that readers of JSON would take differently (a name twice in one object, text
+// that is no Unicode or has U+FFFD in it, more than 1,000 levels), is covered as the bytes that it is.
+//
+// Reading costs several times what SubjectAndBody costs, for every message.
+func SubjectAndJSON(m *onefold.Message) onefold.Fingerprint {
+	return digestJSON(VersionSubjectAndJSON, m.Subject, m.Data, whole)
+}
+
+// JSONOnly covers the body alone, read as JSON; see [SubjectAndJSON].
+func JSONOnly(m *onefold.Message) onefold.Fingerprint {
+	return digestJSON(VersionJSONOnly, "", m.Data, whole)
+}
+
+// JSONFingerprint is [BodyFingerprint] of a body that is read as JSON; see [SubjectAndJSON].
+func JSONFingerprint(name string, body []byte) onefold.Fingerprint {
+	return digestJSON(VersionSubjectAndJSON, name, body, whole)
+}
+
+// whole chooses all of a body.
+func whole(body node) node { return body }
+
+// The first byte of what digestJSON covers, so that bytes are never taken for the form of a JSON body.
+const (
+	coversJSON  = 'J'
+	coversBytes = 'B'
+)
+
+// digestJSON covers what choose returns of a body that is JSON, and the bytes of any other.
+func digestJSON(version uint8, name string, body []byte, choose func(node) node) onefold.Fingerprint {
+	n, err := parseJSON(body)
+	if err != nil {
+		return digest(version, name, append([]byte{coversBytes}, body...))
+	}
+	chosen := choose(n)
+	return digest(version, name, chosen.appendTo([]byte{coversJSON}))
 }
 
 // digestDomain separates these digests from all others in the framework.

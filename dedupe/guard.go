@@ -19,6 +19,7 @@ type Guard struct {
 	limits  onefold.Limits
 	process uint64
 	attempt atomic.Uint64
+	running runs // kept only where duplicates wait
 }
 
 // NewGuard returns a Guard that keeps its keys in st. Errors: [onefold.ErrInvalid], naming every bad field.
@@ -56,6 +57,8 @@ func (g *Guard) Key(id string) onefold.Key { return onefold.Key{Scope: g.options
 // the stored result and does not run fn. fp guards against one id for two requests; see
 // [BodyFingerprint]; the zero value checks nothing. Blanks around id are trimmed.
 //
+// While another call runs id, Do returns a [*BusyError], or waits first as GuardOptions.Wait says.
+//
 // fn may run several times (a conflict, an earlier run cut short, an earlier error); only its effects are
 // once. If fn fails nothing is stored, the key is given back, and the next Do with this id runs again. That
 // holds for whatever fn returns, the errors of other stores and claims included; only an error that wraps
@@ -69,7 +72,8 @@ func (g *Guard) Key(id string) onefold.Key { return onefold.Key{Scope: g.options
 // fn returns nil after ctx has ended, its effects are committed.
 //
 // Errors: the error of fn as it is, or the first error of buffering effects; [*onefold.PanicError];
-// [ErrMissingID]; [*BusyError] ([onefold.ErrBusy]); [*MismatchError] ([onefold.ErrMismatch]); [onefold.ErrConflict] after
+// [ErrMissingID]; [*BusyError] ([onefold.ErrBusy]), together with the error of ctx if that has ended while Do
+// waited; [*MismatchError] ([onefold.ErrMismatch]); [onefold.ErrConflict] after
 // DefaultConflictRuns repeats; [onefold.ErrLost] (the claim went to another, who may have committed);
 // [onefold.ErrUnknown] (no answer came before ctx ended; call Do again with the same id to learn it); [onefold.ErrInvalid] (fn is nil); and
 // the other errors of [onefold.Store] for Begin and Commit.
@@ -84,14 +88,14 @@ func (g *Guard) Do(ctx context.Context, id string, fp onefold.Fingerprint,
 		return Result{}, err
 	}
 	key := g.Key(id)
-	grant, err := g.store.Begin(ctx, onefold.Request{
+	grant, err := g.begin(ctx, onefold.Request{
 		Key:         key,
 		Fingerprint: fp,
 		Lease:       g.options.Lease,
 		Holder:      onefold.Holder{Process: g.process, Attempt: g.attempt.Add(1)},
 	})
 	if err != nil {
-		return Result{}, fmt.Errorf("claim %v: %w", key, err)
+		return Result{}, err
 	}
 	switch grant.Verdict {
 	case onefold.Granted:

@@ -22,6 +22,7 @@ const (
 	minLease         = 100 * time.Millisecond
 	minRetention     = time.Second
 	minCommitTimeout = time.Millisecond
+	minWait          = time.Millisecond
 )
 
 // GuardOptions configures a Guard. Scope is required.
@@ -41,6 +42,13 @@ type GuardOptions struct {
 	// CommitTimeout is how long a commit, or giving the key back, goes on after the caller's context has
 	// ended. At least 1 ms; default DefaultCommitTimeout.
 	CommitTimeout time.Duration
+
+	// Wait is how long Do waits for another run of its id before it answers [onefold.ErrBusy]. When that run has
+	// committed within the time, its stored result is returned; when it has failed, one of those who wait runs in
+	// its place. The end of a run of the same Guard is noticed at once, of another one within a second. Zero:
+	// Do does not wait; [NoLimit]: as long as its context lasts. At least 1 ms. A function that calls Do with
+	// the id that it runs under waits for itself.
+	Wait time.Duration
 
 	// MaxPayload is the largest message that effects may hold, in bytes with headers. Default
 	// [onefold.DefaultMaxPayload].
@@ -91,6 +99,9 @@ func (o GuardOptions) check() error {
 		case d.value < d.least:
 			bad("%s is %v; it must be at least %v (is the unit right?)", d.field, d.value, d.least)
 		}
+	}
+	if o.Wait < 0 || o.Wait > 0 && o.Wait < minWait {
+		bad("Wait is %v; it must be at least %v (is the unit right?), or 0 for no waiting", o.Wait, minWait)
 	}
 	if o.Retention >= minRetention && o.Retention < o.Lease {
 		bad("Retention is %v, shorter than Lease %v; make it longer, or a repeat finds nothing while its first run could still hold the key",

@@ -22,6 +22,8 @@ func TestABadOptionIsRefusedWithItsNameValueAndRemedy(t *testing.T) {
 		"Retention is 1m0s, shorter than Lease 2m0s; make it longer":  {Lease: 2 * time.Minute, Retention: time.Minute},
 		"CommitTimeout is -1ns; it must be positive, or 0 for 10s":    {CommitTimeout: -1},
 		"CommitTimeout is 10ns; it must be at least 1ms (is the unit": {CommitTimeout: 10},
+		"Wait is -1ns; it must be at least 1ms (is the unit right?)":  {Wait: -1},
+		"Wait is 30ns; it must be at least 1ms (is the unit right?)":  {Wait: 30},
 		"MaxPayload is -1; it must be positive, or 0 for 1048576":     {MaxPayload: -1},
 	} {
 		if want[:5] != "Scope" {

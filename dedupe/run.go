@@ -24,6 +24,9 @@ type guarded struct {
 func (g *Guard) run(ctx context.Context, grant onefold.Grant, fp onefold.Fingerprint,
 	fn func(ctx context.Context, fx *onefold.Effects) error,
 ) (Result, error) {
+	if g.options.Wait > 0 {
+		defer g.running.begin(grant.Claim.Key)()
+	}
 	first := grant.History.First
 	if first.IsZero() {
 		first = g.options.Clock.Wall()

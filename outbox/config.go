@@ -27,7 +27,13 @@ type Config struct {
 	// (nats.MaxReconnects(-1)): when it is closed, Run ends with an error.
 	JetStream jetstream.JetStream
 
-	// Window is how many rows may be out at once. Default DefaultWindow.
+	// Functions are what handlers may ask to have called, by name. Each has a window of its own, so that a slow
+	// one delays neither messages nor the calls of another. A row that names a function which is not here is parked
+	// with this reason: register it and Resume the row.
+	Functions map[string]Function
+
+	// Window is how many messages may be out at once, and how many calls of each function wait in memory for
+	// their turn. Default DefaultWindow.
 	Window int
 
 	// MaxAttempts is how often a row is refused before it is parked. Only refusals count: a server that
@@ -73,6 +79,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.PublishTimeout, DefaultPublishTimeout)
 	setDefault(&c.Lease, DefaultFeedLease)
 	setDefault(&c.ShutdownTimeout, DefaultShutdownTimeout)
+	c.Functions = functions(c.Functions)
 	if c.Observer == nil {
 		c.Observer = &onefold.Observer{}
 	}
@@ -131,5 +138,6 @@ func (c Config) check() error {
 		bad("PublishTimeout is %v, Lease is %v; rows would be taken over while their answer is awaited, make Lease longer or PublishTimeout shorter",
 			c.PublishTimeout, c.Lease)
 	}
+	errs = append(errs, checkFunctions(c.Functions, c.Lease))
 	return errors.Join(errs...)
 }

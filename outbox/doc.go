@@ -1,6 +1,6 @@
 // Package outbox carries out what handlers asked for. A [Relay] reads committed rows from the store's
-// feed, publishes them to JetStream and records what became of each. [Enqueue] commits messages from
-// outside any handler, once per key.
+// feed, publishes them to JetStream or calls registered Go functions, and records what became of each. [Enqueue]
+// commits messages and calls from outside any handler, once per key. [Parked], [Resume] and [Discard] are for people.
 //
 // One relay per store is enough; it runs next to the consumers and stops after them:
 //
@@ -17,6 +17,14 @@
 //		return nil
 //	})
 //
+// A call leaves a handler by fx.Call("charge-card", card) and is made by the function of that name:
+//
+//	outbox.Config{JetStream: js, Functions: map[string]outbox.Function{
+//		"charge-card": {Do: func(ctx context.Context, c outbox.Call) error {
+//			return bank.Charge(ctx, c.Key, c.Payload) // the bank dedupes by c.Key
+//		}},
+//	}}
+//
 // What is promised: every committed row is published at least once and always under the same ID, which is
 // both its Nats-Msg-Id and its Onefold-Id. Within the stream's duplicate window the server drops the copies,
 // after it the consumer does. A row leaves the outbox when its stream has answered, never because of what a
@@ -25,10 +33,15 @@
 // that can never fit, is parked for a person and delays only those of its ordering key. What is not promised:
 // that a receiver without dedupe sees a message once.
 //
-// Reading order: relay.go (opening and reopening), session.go (fetch, publish, collect), verdict.go (what
-// an answer means), capture.go (does a stream take it), finish.go (from answers to settlements), state.go
-// (what the observer hears), publisher.go (JetStream), enqueue.go.
+// Of calls: function.go says what a function may expect and what its errors mean. A slow one delays neither messages
+// nor other functions.
 //
-// It imports package onefold, internal/commit, internal/pace, nats.go and cenkalti/backoff; never a store, and
-// never package dedupe.
+// Reading order: relay.go (opening and reopening), session.go (fetch, publish, collect), verdict.go (what
+// an answer means), capture.go (does a stream take it), verify.go (is a duplicate one), outcome.go and finish.go (from
+// answers to settlements), state.go (what the observer hears), publisher.go (JetStream); function.go, calls.go (windows),
+// turns.go (what has no room), call_try.go (one call), call_verdict.go (what its end means); parked.go, backlog.go,
+// enqueue.go.
+//
+// It imports package onefold, internal/commit, internal/pace, internal/safecall, nats.go and cenkalti/backoff; never
+// a store, and never package dedupe.
 package outbox

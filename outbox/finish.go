@@ -4,12 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
-
-	"github.com/cenkalti/backoff/v4"
 
 	"github.com/onefold-go/onefold"
-	"github.com/onefold-go/onefold/internal/pace"
 )
 
 // errUnsupported marks rows that this relay has no way to send.
@@ -18,18 +14,12 @@ var errUnsupported = errors.New("not sent by this relay")
 // unsupported says why no try is made with e, or nil.
 func unsupported(e *onefold.Effect) error {
 	switch {
-	case e.Kind != onefold.KindMessage:
-		return fmt.Errorf("%w: kind %q; it sends %q", errUnsupported, e.Kind, onefold.KindMessage)
+	case e.Kind != onefold.KindMessage && e.Kind != onefold.KindCall:
+		return fmt.Errorf("%w: kind %q; it carries out %q and %q", errUnsupported, e.Kind, onefold.KindMessage, onefold.KindCall)
 	case e.Conn != "":
 		return fmt.Errorf("%w: connection %q; it has only its own", errUnsupported, e.Conn)
 	}
 	return nil
-}
-
-// outcome is a settlement and what the observer is told about it.
-type outcome struct {
-	settlement onefold.Settlement
-	event      onefold.RowEvent
 }
 
 // finish judges answers and records what is owed in one step. If the store is too full to write delayed
@@ -40,7 +30,16 @@ func (s *session) finish(ctx context.Context, answers []answer) error {
 		s.captures.learn(ctx, answers)
 	}
 	for _, a := range answers {
-		s.owed = append(s.owed, s.outcomeOf(a))
+		if s.relay.verified.doubts(a) {
+			s.verifier.asked <- a
+			continue
+		}
+		o := s.outcomeOf(a)
+		if o.settlement.State == 0 {
+			s.calls.free(1)
+			continue
+		}
+		s.owed = append(s.owed, o)
 	}
 	err := s.record(ctx, s.owed)
 	if !errors.Is(err, onefold.ErrFull) {
@@ -80,82 +79,24 @@ func (s *session) record(ctx context.Context, outcomes []outcome) error {
 	for i := range outcomes {
 		batch[i] = outcomes[i].settlement
 	}
-	err := s.settle(ctx, batch)
+	err := settleUntilKnown(ctx, s.relay.store, batch, s.relay.status.unsettled)
 	if errors.Is(err, onefold.ErrFull) {
 		return err
 	}
-	s.window.give(len(batch))
+	called := 0
+	for i := range outcomes {
+		if outcomes[i].called {
+			called++
+		}
+	}
+	s.calls.free(called)
+	s.window.give(len(batch) - called)
 	if err != nil {
 		return err
 	}
 	s.settled += len(batch)
 	for i := range outcomes {
 		s.relay.report(&outcomes[i])
-	}
-	return nil
-}
-
-// outcomeOf decides what becomes of a row. Besides the verdict it looks at the row's attempts.
-func (s *session) outcomeOf(a answer) outcome {
-	c := &s.relay.config
-	row := a.row
-	o := outcome{settlement: onefold.Settlement{Row: *row}, event: s.relay.rowEvent(row)}
-	here := scene{connected: a.err == nil || s.conn.IsConnected()}
-	if nobodyAnswered(a.err) {
-		here.capture = s.captures.of(row.Effect.Target)
-		if here.connected && here.capture == notCaptured {
-			a.err = uncaptured(row.Effect.Target, a.err)
-		}
-	}
-	v, class := judge(a.err, here)
-	if errors.Is(a.err, errUnsupported) {
-		v, class = hopeless, onefold.ClassPermanent
-	}
-	o.event.Class, o.event.Err = class, a.err
-	switch {
-	case v == sent:
-		s.troubles.clear(row.Effect.Target)
-		o.settlement.State = onefold.Sent
-		if a.ack != nil {
-			o.event.Duplicate, o.event.Sequence = a.ack.Duplicate, a.ack.Sequence
-		}
-		if c.Observer.Published != nil {
-			c.Observer.Published(o.event)
-		}
-	case v == hopeless:
-		o.park(a.err.Error(), !c.SkipParked)
-	case v == refused && row.Attempt >= c.MaxAttempts:
-		o.park(fmt.Sprintf("given up after %d attempts: %v", row.Attempt, a.err), !c.SkipParked)
-	case v == refused:
-		o.delay(pace.Delay(row.Attempt, seedOf(row.Effect.ID), c.RetryMin, c.RetryMax), c.Clock.Wall(), a.err)
-	default:
-		o.delay(s.troubles.note(row.Effect.Target, c.Clock.Mono()), c.Clock.Wall(), a.err)
-		o.settlement.Uncounted = true
-	}
-	return o
-}
-
-func (o *outcome) park(reason string, hold bool) {
-	o.settlement.State, o.settlement.Reason, o.settlement.Hold = onefold.Parked, reason, hold
-}
-
-func (o *outcome) delay(d time.Duration, now time.Time, err error) {
-	o.settlement.State, o.settlement.Reason, o.settlement.At = onefold.Delayed, err.Error(), now.Add(d)
-	o.event.Delay = d
-}
-
-// settle records a batch and repeats while the store cannot be reached or has not said if it did. When ctx
-// ends first the rows stay as they are: they come again, under the same IDs.
-func (s *session) settle(ctx context.Context, batch []onefold.Settlement) error {
-	err := backoff.RetryNotify(func() error {
-		err := s.relay.store.Settle(ctx, batch)
-		if err == nil || isAny(err, onefold.ErrUnknown, onefold.ErrUnavailable) {
-			return err
-		}
-		return backoff.Permanent(err)
-	}, backoff.WithContext(pace.Store(), ctx), func(err error, _ time.Duration) { s.relay.status.hindered(noSettle, err) })
-	if err != nil {
-		return fmt.Errorf("settle %d rows: %w", len(batch), err)
 	}
 	return nil
 }
@@ -177,8 +118,13 @@ func (r *Relay) report(o *outcome) {
 
 // rowEvent is what every event about row says.
 func (r *Relay) rowEvent(row *onefold.Row) onefold.RowEvent {
+	e := eventOf(row)
+	e.At = r.config.Clock.Wall()
+	return e
+}
+
+func eventOf(row *onefold.Row) onefold.RowEvent {
 	return onefold.RowEvent{
-		At: r.config.Clock.Wall(), Key: row.Key, ID: row.Effect.ID, Kind: row.Effect.Kind,
-		Target: row.Effect.Target, Attempt: row.Attempt,
+		Key: row.Key, ID: row.Effect.ID, Kind: row.Effect.Kind, Target: row.Effect.Target, Attempt: row.Attempt,
 	}
 }

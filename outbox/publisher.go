@@ -19,6 +19,10 @@ type answer struct {
 	row *onefold.Row
 	ack *jetstream.PubAck // nil if err is not nil
 	err error
+
+	verified bool          // a duplicate that has been looked for
+	call     *callEnd      // of a row that was admitted to the calls; nil: it was not
+	away     time.Duration // > 0: not tried now, because of err; comes again after this time
 }
 
 // publisher sends rows to JetStream without waiting and collects the answers in the order they come. It
@@ -96,6 +100,13 @@ func (p *publisher) take() []answer {
 	return got
 }
 
+// pending is how many rows wait for their answer.
+func (p *publisher) pending() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.out)
+}
+
 // close ends what is out with an error and frees what the client holds for this publisher.
 func (p *publisher) close() { p.js.CleanupPublisher() }
 
@@ -107,7 +118,7 @@ func messageOf(e *onefold.Effect) *nats.Msg {
 	}
 	id := []string{e.ID}
 	h[HeaderTransportID] = id
-	// The framework's own rows may carry another message's ID, as a redrive does. Handlers cannot.
+	// The framework's own rows may carry another message's ID. Handlers' cannot.
 	if len(h[onefold.HeaderID]) == 0 {
 		h[onefold.HeaderID] = id
 	}

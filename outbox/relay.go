@@ -19,10 +19,13 @@ var ErrRunning = errors.New("outbox: relay is running already")
 
 // Relay sends the rows of one store. It is an [onefold.Part].
 type Relay struct {
-	store   onefold.Store
-	config  Config
-	running atomic.Bool
-	status  status
+	store    onefold.Store
+	config   Config
+	running  atomic.Bool
+	status   status
+	active   active
+	verified firsts // used by the running session
+	session  atomic.Pointer[session]
 }
 
 var _ onefold.Part = (*Relay)(nil)
@@ -38,25 +41,32 @@ func NewRelay(st onefold.Store, c Config) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Relay{store: st, config: c, status: status{state: StateNew, tell: c.Observer.State, clock: c.Clock}}, nil
+	return &Relay{
+		store: st, config: c, verified: firsts{clean: st.Info().Clean},
+		status: status{state: StateNew, tell: c.Observer.State, clock: c.Clock},
+	}, nil
 }
 
 // Run sends rows until ctx ends. It then stops fetching, waits for answers up to
-// Config.ShutdownTimeout, settles what has been answered and gives the rest back. All goroutines have
-// ended when it returns, and it may be called again.
+// Config.ShutdownTimeout, settles what has been answered and gives the rest back. Calls that are under way
+// may go on for half of that time; then their contexts end. All goroutines have ended when it returns, except for
+// those of functions that ignore this, and it may be called again.
 //
 // It survives lost connections, server restarts, a store that is busy with another relay, full or not
 // reachable. A row that cannot be sent delays no other, except those of its ordering key.
 //
 // It returns nil if it ended because ctx did. Errors: [nats.ErrConnectionClosed] (the connection was
 // closed and will not come back), [onefold.ErrClosed], [onefold.ErrDamaged], [onefold.ErrInvalid],
-// ErrRunning.
+// ErrRunning, and ErrStillCalling, alone or besides one of these.
 func (r *Relay) Run(ctx context.Context) error {
 	if !r.running.CompareAndSwap(false, true) {
 		return ErrRunning
 	}
 	defer r.running.Store(false)
 	err := r.untilEnd(ctx)
+	if left := r.active.left(); left != nil {
+		err = errors.Join(err, left)
+	}
 	r.status.stop(err)
 	return err
 }
@@ -108,19 +118,11 @@ func (r *Relay) open(ctx context.Context) (onefold.Feed, error) {
 
 // serve runs one feed to its end and closes it. idle says that it settled nothing.
 func (r *Relay) serve(ctx context.Context, feed onefold.Feed) (idle bool, err error) {
-	conn := r.config.JetStream.Conn()
-	pub, err := newPublisher(conn, r.config.Window, r.config.PublishTimeout)
+	pub, err := newPublisher(r.config.JetStream.Conn(), r.config.Window, r.config.PublishTimeout)
 	if err != nil {
 		return true, errors.Join(err, feed.Close())
 	}
-	s := &session{
-		relay: r, feed: feed, conn: conn, pub: pub, window: newWindow(r.config.Window),
-		troubles: troubles{lowest: r.config.RetryMin, highest: r.config.RetryMax},
-		captures: captures{
-			timeout: r.config.PublishTimeout, now: r.config.Clock.Mono,
-			ask: func(ctx context.Context, subject string) capture { return captureOf(ctx, r.config.JetStream, subject) },
-		},
-	}
+	s := newSession(r, feed, pub)
 	err = s.run(ctx)
 	pub.close()
 	if closeErr := feed.Close(); closeErr != nil && err == nil {

@@ -206,3 +206,8 @@ func (r *rig) parked() []onefold.Item {
 	}
 	return items
 }
+
+// streamOn is a stream with one subject.
+func streamOn(name, subject string) jetstream.StreamConfig {
+	return jetstream.StreamConfig{Name: name, Subjects: []string{subject}}
+}

@@ -4,22 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/internal/pace"
 )
 
 // session is the life of one feed. The fetcher goroutine takes rows and sends them; the calling goroutine
-// collects answers and settles rows; a third only watches for the connection's end.
+// collects answers and settles rows; a third only watches for the connection's end, a fourth reads messages that the
+// server calls duplicates; and each call has its own.
 type session struct {
-	relay  *Relay
-	feed   onefold.Feed
-	conn   *nats.Conn
-	pub    *publisher
-	window *window
+	relay    *Relay
+	feed     onefold.Feed
+	conn     *nats.Conn
+	pub      *publisher
+	window   *window // of messages
+	calls    *calls
+	verifier verifier
 
 	// Used by the collecting goroutine only.
 	troubles troubles
@@ -28,21 +33,53 @@ type session struct {
 	settled  int
 }
 
-// run returns when the fetcher has ended and every row is settled or given up.
+func newSession(r *Relay, feed onefold.Feed, pub *publisher) *session {
+	c := &r.config
+	return &session{
+		relay: r, feed: feed, conn: c.JetStream.Conn(), pub: pub, window: newWindow(c.Window),
+		troubles: troubles{lowest: c.RetryMin, highest: c.RetryMax},
+		captures: captures{
+			timeout: c.PublishTimeout, now: c.Clock.Mono,
+			ask: func(ctx context.Context, subject string) capture { return captureOf(ctx, c.JetStream, subject) },
+		},
+		verifier: verifier{
+			asked: make(chan answer, c.Window), timeout: c.PublishTimeout, resolve: pub.resolve,
+			transportID: func(ctx context.Context, ack *jetstream.PubAck) (string, time.Duration, bool, error) {
+				return readTransportID(ctx, c.JetStream, ack)
+			},
+		},
+	}
+}
+
+// run returns when the fetcher has ended and every row is settled or given up. From the end of the fetcher on, for
+// whatever reason, answers have the shutdown timeout to come, and calls half of it to end by themselves.
 func (s *session) run(ctx context.Context) error {
 	fetching, stop := context.WithCancelCause(ctx)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
+	work, endWork := pace.Outlive(fetching, s.relay.config.ShutdownTimeout)
+	defer endWork()
+	calling, endCalls := pace.Outlive(fetching, s.relay.config.ShutdownTimeout/2)
+	defer endCalls()
+	s.calls = newCalls(calling, s.relay, s.pub.resolve)
+	s.relay.session.Store(s)
+	defer s.relay.session.Store(nil)
+
+	var beside sync.WaitGroup
+	beside.Go(func() {
 		if awaitClosed(fetching, s.conn) {
 			stop(fmt.Errorf("relay: %w", nats.ErrConnectionClosed))
 		}
-	}()
+	})
+	verifying, endVerifying := context.WithCancel(work)
+	beside.Go(func() { s.verifier.run(verifying) })
 	fetched := make(chan error, 1)
 	go func() { fetched <- s.fetch(fetching) }()
-	err := s.collect(ctx, fetched, stop)
+	err := s.collect(work, fetched, stop)
 	stop(nil)
-	<-watched
+	endVerifying()
+	endCalls()
+	s.calls.giveBack() // so that none is started any more; they go back with the feed
+	s.calls.await(work)
+	beside.Wait()
 	return err
 }
 
@@ -88,29 +125,52 @@ func (s *session) launch(rows []onefold.Row) {
 		if f := s.relay.config.Observer.Fetched; f != nil {
 			f(s.relay.rowEvent(row))
 		}
-		if err := unsupported(&row.Effect); err != nil {
+		err := unsupported(&row.Effect)
+		switch {
+		case err != nil:
 			s.pub.resolve(answer{row: row, err: err})
-			continue
+		case row.Effect.Kind == onefold.KindCall:
+			s.call(row)
+		default:
+			s.pub.send(row)
 		}
-		s.pub.send(row)
 	}
 }
 
-// collect settles rows as their answers come, until the fetcher has ended and no row is out. After ctx
-// has ended it goes on for the shutdown timeout.
-func (s *session) collect(ctx context.Context, fetched <-chan error, stop context.CancelCauseFunc) error {
-	work, cancel := pace.Outlive(ctx, s.relay.config.ShutdownTimeout)
-	defer cancel()
+// call hands a row to the calls, which gives its place in the window of messages back, or answers for one that is not
+// called now.
+func (s *session) call(row *onefold.Row) {
+	if err := s.calls.unregistered(&row.Effect); err != nil {
+		s.pub.resolve(answer{row: row, err: err})
+		return
+	}
+	if ok, away, err := s.calls.admit(row); !ok {
+		s.pub.resolve(answer{row: row, err: err, away: away})
+		return
+	}
+	s.window.give(1)
+}
+
+// out is whether rows are out.
+func (s *session) out() bool {
+	calls, _, _ := s.calls.count()
+	return calls > 0 || s.window.out() > 0
+}
+
+// collect settles rows as their answers come, until the fetcher has ended and no row is out, but no longer than work.
+func (s *session) collect(work context.Context, fetched <-chan error, stop context.CancelCauseFunc) error {
 	fetching, result := true, error(nil)
 	pause := pace.Store()
 	again := time.NewTimer(0)
 	defer again.Stop()
-	for fetching || s.window.out() > 0 {
+	for fetching || s.out() {
 		select {
 		case <-s.pub.ready:
 		case <-again.C: // what is owed
 		case result = <-fetched:
 			fetching = false
+			stop(result)
+			s.calls.giveBack()
 			if errors.Is(result, nats.ErrConnectionClosed) {
 				s.pub.close() // no answer can come any more
 			}

@@ -49,6 +49,16 @@ func (s *status) hindered(h hindrance, err error) {
 	s.become(StateWaiting, err)
 }
 
+// unsettled notes that outcomes cannot be recorded now.
+func (s *status) unsettled(err error) { s.hindered(noSettle, err) }
+
+// current is the state now.
+func (s *status) current() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state
+}
+
 // freed notes that h has ended. With the last hindrance the relay runs.
 func (s *status) freed(h hindrance) {
 	s.mu.Lock()

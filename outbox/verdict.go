@@ -18,6 +18,8 @@ const (
 	refused         // try again; the attempt counts
 	waiting         // try again; the attempt does not count: nothing is wrong with the row
 	hopeless
+	doubtful // a call that may have happened and must not happen twice: a person decides
+	untold   // nothing is recorded: the row goes back with the feed, and whoever gets it finds out
 )
 
 // String names the verdict.
@@ -31,6 +33,10 @@ func (v verdict) String() string {
 		return "waiting"
 	case hopeless:
 		return "hopeless"
+	case doubtful:
+		return "doubtful"
+	case untold:
+		return "untold"
 	}
 	return "none"
 }
@@ -63,6 +69,10 @@ func judge(err error, s scene) (verdict, onefold.Class) {
 	switch {
 	case err == nil:
 		return sent, onefold.ClassNone
+	case errors.Is(err, errNotStored):
+		return hopeless, onefold.ClassRefused
+	case errors.Is(err, errUnverified):
+		return waiting, onefold.ClassUnavailable
 	case isAny(err, nats.ErrMaxPayload, nats.ErrBadSubject, nats.ErrHeadersNotSupported, nats.ErrBadHeaderMsg):
 		return hopeless, onefold.ClassRefused
 	case errors.As(err, &api):

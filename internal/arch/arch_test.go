@@ -141,7 +141,7 @@ func TestTheImportRulesRefuseWhatTheyShould(t *testing.T) {
 		{"consumer", true, us + "/outbox", true},
 		{"consumer", false, us + "/internal/pace", true},
 		{"consumer", false, us + "/internal/commit", true},
-		{"outbox", false, us + "/internal/safecall", false},
+		{"outbox", false, us + "/internal/safecall", true},
 		{"outbox", false, us + "/internal/pace", true},
 		{"dedupe", false, us + "/internal/commit", true},
 		{"dedupe", false, "github.com/cenkalti/backoff/v4", false},

@@ -17,9 +17,12 @@ const anything = "*"
 var own = map[string][]string{
 	".":         {},
 	"dedupe":    {".", "internal/safecall", "internal/commit", "internal/pace"},
-	"outbox":    {".", "internal/commit", "internal/pace"},
+	"outbox":    {".", "internal/safecall", "internal/commit", "internal/pace"},
 	"consumer":  {".", "dedupe", "internal/safecall", "internal/commit", "internal/pace"},
 	"store/...": {"."},
+
+	"onefoldtest":       {".", "consumer", "dedupe", "store/memstore", "store/storetest"},
+	"consumer/protobuf": {"."},
 
 	"store/boltstore/internal/...":  {"."},
 	"store/boltstore/internal/disk": {},
@@ -61,7 +64,9 @@ var foreign = map[string]struct {
 	"github.com/nats-io/nats.go":        {in: []string{"consumer", "outbox", "internal/natstest", "examples/..."}, tests: true},
 	"github.com/nats-io/nats-server/v2": {in: []string{"internal/natstest", "examples/..."}, tests: true},
 	"golang.org/x/sync":                 {in: []string{"consumer"}},
+	"golang.org/x/time/rate":            {in: []string{"consumer"}, tests: true},
 	"github.com/cenkalti/backoff/v4":    {in: []string{"consumer", "outbox", "internal/pace"}, tests: true},
+	"google.golang.org/protobuf":        {in: []string{"consumer/protobuf"}},
 	"github.com/stretchr/testify":       {in: []string{"store/storetest"}, tests: true}, // storetest is a test kit
 	"go.uber.org/goleak":                {tests: true},
 }

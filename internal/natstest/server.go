@@ -1,8 +1,10 @@
 package natstest
 
 import (
+	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -17,6 +19,7 @@ type Options struct {
 	MaxPayload   int32         // bytes of one message; 0: the server's default, 1 MiB
 	StoreLimit   int64         // bytes of file storage for all streams; 0: what the disk has
 	SyncAlways   bool          // sync each write before it is answered
+	Config       string        // more settings, in the format of the server's configuration file: accounts, permissions
 	ReadyTimeout time.Duration // how long a start may take; default DefaultReadyTimeout
 }
 
@@ -53,7 +56,11 @@ func (s *Server) StartAgain() error {
 	if s.running != nil {
 		return nil
 	}
-	srv, err := server.NewServer(s.serverOptions())
+	options, err := s.serverOptions()
+	if err != nil {
+		return fmt.Errorf("read the configuration of embedded nats-server: %w", err)
+	}
+	srv, err := server.NewServer(options)
 	if err != nil {
 		return fmt.Errorf("configure embedded nats-server: %w", err)
 	}
@@ -71,19 +78,19 @@ func (s *Server) StartAgain() error {
 	return nil
 }
 
-func (s *Server) serverOptions() *server.Options {
-	return &server.Options{
-		ServerName:        "onefold-test",
-		Host:              "127.0.0.1",
-		Port:              s.port,
-		MaxPayload:        s.options.MaxPayload,
-		JetStream:         true,
-		StoreDir:          s.dir,
-		JetStreamMaxStore: s.options.StoreLimit,
-		SyncAlways:        s.options.SyncAlways,
-		NoLog:             true,
-		NoSigs:            true,
+func (s *Server) serverOptions() (*server.Options, error) {
+	o := &server.Options{}
+	if s.options.Config != "" {
+		if err := o.ProcessConfigString(s.options.Config); err != nil {
+			return nil, err
+		}
 	}
+	o.ServerName = "onefold-test"
+	o.Host, o.Port = "127.0.0.1", s.port
+	o.MaxPayload = s.options.MaxPayload
+	o.JetStream, o.StoreDir, o.JetStreamMaxStore, o.SyncAlways = true, s.dir, s.options.StoreLimit, s.options.SyncAlways
+	o.NoLog, o.NoSigs = true, true
+	return o, nil
 }
 
 // URL is where clients connect. It stays the same over restarts.
@@ -110,6 +117,16 @@ func (s *Server) Dial(options ...nats.Option) (*nats.Conn, jetstream.JetStream, 
 		return nil, nil, fmt.Errorf("open JetStream: %w", err)
 	}
 	return nc, js, nil
+}
+
+// Wipe removes all that a stopped server has stored, as losing its disk would.
+func (s *Server) Wipe() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running != nil {
+		return errors.New("the server runs; stop it before its streams are removed")
+	}
+	return os.RemoveAll(s.dir)
 }
 
 // Stop shuts the server down and waits until it has ended. Its streams stay on disk. Stopping twice is

@@ -156,7 +156,7 @@ func (s *Store) nextToken() (uint64, error) {
 
 // later is now + d, or the end of time.
 func later(now, d time.Duration) time.Duration {
-	if d > math.MaxInt64-now {
+	if now > 0 && d > math.MaxInt64-now {
 		return math.MaxInt64
 	}
 	return now + d

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/store/storetest"
 )
 
 // TestSegmentsAreSealedWhileIndexesAreMerged lets four segments wait, three of which make a merge due: the fourth does
@@ -90,4 +91,37 @@ func TestALookUpThatCloseHasOvertakenStillReadsItsFile(t *testing.T) {
 	_, err = s.readSealed(shelf, at[0], s.hash(canon), canon)
 	require.NoError(t, err)
 	s.shelves.done(shelf)
+}
+
+// TestPiecesAreDroppedBeforeTheirSegmentEnds looks at the pieces of the journal whenever a segment has ended: what is erased
+// of them is marked in their segment.
+func TestPiecesAreDroppedBeforeTheirSegmentEnds(t *testing.T) {
+	ctx := context.Background()
+	clock := storetest.NewClock()
+	var s *Store
+	expired := 0
+	o := &Options{Clock: clock.Clock(), SegmentRecords: 100, Observer: &onefold.Observer{Upkeep: func(e onefold.UpkeepEvent) {
+		if e.Work != workExpire {
+			return
+		}
+		expired++
+		if p, some := s.pieces.leftover(); some {
+			assert.NotNil(t, s.shelves.present.Load().segment(p.first), "the segment of a piece has ended")
+		}
+	}}, hooks: hooks{pieceRecords: 30, tierFactor: 3, sweepEvery: time.Hour}}
+	s, err := Open(t.TempDir(), o)
+	require.NoError(t, err)
+	for n := range 330 {
+		e := entryOf(fmt.Sprint(n))
+		e.Retain = time.Hour
+		require.NoError(t, stored(t, s, e))
+		if n%110 == 109 {
+			clock.Advance(2 * time.Hour)
+			k := ofID(fmt.Sprint(n - 1))
+			require.NoError(t, s.Erase(ctx, k))
+			s.keepUpNow()
+		}
+	}
+	require.NoError(t, s.Close(ctx))
+	assert.Positive(t, expired)
 }

@@ -113,26 +113,6 @@ func TestAnErasureFindsAllRecordsOfItsKeyAfterAReopen(t *testing.T) {
 	assert.True(t, g.Record.Erased)
 }
 
-func TestPiecesAreDroppedBeforeTheirSegmentEnds(t *testing.T) {
-	var works []string
-	s := newSealer(t)
-	o := *s.o
-	o.Observer = &onefold.Observer{Upkeep: func(e onefold.UpkeepEvent) { works = append(works, e.Work) }}
-	require.NoError(t, s.Close(context.Background()))
-	s.o = &o
-	s.open()
-	for s.next = range 110 {
-		commit(t, s.Store, numbered(s.next))
-	}
-	s.clock.Advance(2 * time.Hour)
-	require.NoError(t, s.Erase(context.Background(), numbered(3)))
-	s.KeepUp()
-	order := strings.Join(works, " ")
-	assert.Contains(t, order, "expire")
-	assert.NotContains(t, order, "expire drop")
-	assert.NotContains(t, order, "seal expire")
-}
-
 func TestAStoreGoesOnWhenTheProgramChangesItsDirectory(t *testing.T) {
 	home := t.TempDir()
 	t.Chdir(home)

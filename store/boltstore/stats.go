@@ -65,7 +65,10 @@ func (q *rowQueue) addStats(st *onefold.Stats) {
 	st.Parked = uint64(q.parked)
 	st.Waiting = uint64(len(q.refs) - q.parked)
 	st.OldestWaiting = q.oldest()
-	if q.asked >= 0 {
+	switch {
+	case q.waiting > 0:
+		st.LastFeed = 0 // a relay asks right now
+	case q.asked >= 0:
 		st.LastFeed = max(q.store.clock.Mono()-q.asked, time.Duration(0))
 	}
 }

@@ -163,7 +163,7 @@ func (d *Data) next() uint64 {
 
 // later is now + d, or the end of time.
 func later(now, d time.Duration) time.Duration {
-	if d > math.MaxInt64-now {
+	if now > 0 && d > math.MaxInt64-now {
 		return math.MaxInt64
 	}
 	return now + d

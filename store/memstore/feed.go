@@ -92,7 +92,9 @@ func (f *feed) Next(ctx context.Context, max int) ([]onefold.Row, error) {
 			delay = min(delay, lookAgain)
 		}
 		f.waiting++
+		s.asking++
 		err := s.wait(ctx, delay)
+		s.asking--
 		f.waiting--
 		f.asked = s.mono()
 		if err != nil {

@@ -143,7 +143,10 @@ func (s *Store) Stats(ctx context.Context) (onefold.Stats, error) {
 		st.Waiting++
 	}
 	st.Attention = uint64(len(s.data.attention)) + st.Parked
-	if s.lastFeed >= 0 {
+	switch {
+	case s.asking > 0:
+		st.LastFeed = 0 // a relay asks right now
+	case s.lastFeed >= 0:
 		st.LastFeed = max(s.mono()-s.lastFeed, time.Duration(0))
 	}
 	if s.full() {

@@ -25,6 +25,7 @@ type Store struct {
 	claims   map[id]*claim
 	feed     *feed
 	lastFeed time.Duration // monotonic time of the last Next; < 0: never
+	asking   int           // calls of Next that wait
 	changed  chan struct{} // closed and replaced at each change that someone may wait for
 }
 

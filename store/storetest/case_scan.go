@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strconv"
@@ -351,9 +352,17 @@ func statsAges(e *env) {
 	k := e.doneWith("a", 1)
 	e.clock.Advance(10 * time.Second)
 	assert.InDelta(e, 10, e.stats().OldestWaiting.Seconds(), 1)
-	row := e.handsOutOne(e.feed(), k.EffectID(0))
+	f := e.feed()
+	row := e.handsOutOne(f, k.EffectID(0))
 	e.clock.Advance(5 * time.Second)
 	assert.InDelta(e, 5, e.stats().LastFeed.Seconds(), 1)
+	ctx, cancel := context.WithCancel(e.ctx)
+	waits := e.nextLater(ctx, f)
+	require.Eventually(e, func() bool { return e.stats().LastFeed == 0 }, 10*time.Second, time.Millisecond)
+	e.clock.Advance(5 * time.Second)
+	assert.Zero(e, e.stats().LastFeed, "a relay waits for rows")
+	cancel()
+	<-waits
 	e.settle(onefold.Parked, row)
 	assert.Zero(e, e.stats().OldestWaiting, "the only row is parked")
 }
