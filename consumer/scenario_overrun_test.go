@@ -204,3 +204,29 @@ func TestTooManyZombiesEndRun(t *testing.T) {
 	n := r.count("zombie")
 	r.awaitCount("zombie ended", n)
 }
+
+func TestAMessageWhoseRunIsGivenUpKeepsItsPlaceInTheOrderOfItsKey(t *testing.T) {
+	r, g := newRig(t), newGate()
+	var runs atomic.Int64
+	c := r.config(func(context.Context, *onefold.Message, *onefold.Effects) error {
+		if runs.Add(1) == 1 {
+			return g.pass(context.Background())
+		}
+		return nil
+	})
+	c.HandlerTimeout, c.OrderBy = 50*time.Millisecond, func(*onefold.Message) string { return "one key" }
+	w := r.start(c)
+	r.publish("first", "x")
+	r.await1(g.entered)
+	r.publish("second", "x")
+	r.awaitCount("acked", 2)
+	r.settled()
+	close(g.open)
+	r.awaitCount("zombie ended", 1)
+	w.end()
+	var order []uint64
+	for _, x := range r.events("claimed") {
+		order = append(order, x.event.Sequence)
+	}
+	assert.Equal(t, []uint64{1, 1, 2}, order)
+}

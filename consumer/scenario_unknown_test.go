@@ -88,7 +88,7 @@ func TestWhateverEndsARunWithoutAWordOfItsHandlerParksTheMessage(t *testing.T) {
 		"lost claim": {cut: func(_ *rig, g *gate) onefold.Handler {
 			return func(ctx context.Context, _ *onefold.Message, _ *onefold.Effects) error { return g.pass(ctx) }
 		}, change: func(c *consumer.Config) { c.AckWait, c.Lease = time.Second, 300*time.Millisecond },
-			renew: func(r *rig) func(*onefold.Claim) error {
+			renew: func(*rig) func(*onefold.Claim) error {
 				return func(*onefold.Claim) error { return onefold.ErrLost } // and its lease runs out
 			}, reason: "an earlier run was cut short"},
 	} {

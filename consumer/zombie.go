@@ -21,8 +21,7 @@ var (
 	// ErrHandlerTimeout is the cause (context.Cause) of a handler's context that was cancelled because its
 	// run took longer than Config.HandlerTimeout.
 	ErrHandlerTimeout = errors.New("handler took longer than Config.HandlerTimeout")
-	// ErrZombies: so many handlers ignore the end of their context that Run gives up; a new process starts
-	// without them.
+	// ErrZombies says why Run has given up: only a new process is free of so many zombies.
 	ErrZombies = errors.New("too many handlers ignore the end of their context")
 )
 
