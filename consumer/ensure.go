@@ -54,7 +54,14 @@ func (s *session) makeConsumer(ctx context.Context, stored floor, stream jetstre
 	wanted := newConsumerConfig(s.cfg, stored.restart(ctx, s.cfg, stream))
 	wanted.Metadata = own.noted(monitored(wanted.MaxAckPending))
 	wanted.Metadata[metaMade] = "yes"
-	if s.consumer, err = s.js.CreateConsumer(ctx, s.cfg.Stream, wanted); err != nil {
+	s.consumer, err = s.js.CreateConsumer(ctx, s.cfg.Stream, wanted)
+	if errors.Is(err, jetstream.ErrConsumerExists) { // another replica has made it meanwhile
+		if s.consumer, err = s.js.Consumer(ctx, s.cfg.Stream, s.cfg.Name); err != nil {
+			return fmt.Errorf("look up the durable that has just been made: %w", err)
+		}
+		return s.adopt(ctx, stored, stream)
+	}
+	if err != nil {
 		return fmt.Errorf("create the durable (filter subjects %q): %w", s.cfg.FilterSubjects, err)
 	}
 	return nil
