@@ -41,6 +41,7 @@ var defaults = map[string]any{
 	"consumer.DefaultRetention":        consumer.DefaultRetention,
 	"consumer.DefaultMaxAckPending":    consumer.DefaultMaxAckPending,
 	"consumer.DefaultShutdownTimeout":  consumer.DefaultShutdownTimeout,
+	"consumer.DefaultHandlerTimeout":   consumer.DefaultHandlerTimeout,
 	"consumer.DefaultLostTimeout":      consumer.DefaultLostTimeout,
 	"consumer.DefaultRelayWithin":      consumer.DefaultRelayWithin,
 	"consumer.DefaultDeadLetterStream": consumer.DefaultDeadLetterStream,

@@ -10,7 +10,8 @@ const (
 	Succeeded Outcome = iota + 1
 	// DeadLettered says that the message was given up; the entry's effects are its dead letter.
 	DeadLettered
-	// ParkedUnknown is reserved. It says that a run was cut short and the handler's policy forbids another; a person decides.
+	// ParkedUnknown says that nobody knows what a run has done and the handler's policy forbids another; a person
+	// decides. The entry's effects are its dead letter.
 	ParkedUnknown
 )
 

@@ -22,10 +22,12 @@ type Observer struct {
 	Duplicate    func(DeliveryEvent) // acked without running: the key is done, or the message was redriven for another consumer
 	Followed     func(DeliveryEvent) // another copy of a running key waits for its outcome
 	Retried      func(DeliveryEvent) // failed, held elsewhere or stopped; comes again after Delay
-	DeadLettered func(DeliveryEvent) // its dead letter is committed; acked when it is sent
+	DeadLettered func(DeliveryEvent) // its dead letter is committed; acked when it is sent. Outcome tells a parked message from one that is given up
 	GivenBack    func(DeliveryEvent) // not started in time or at shutdown; nak'ed
 	Dropped      func(DeliveryEvent) // not answered: a copy of what this process holds, or no longer ours
 	Lost         func(DeliveryEvent) // the claim ended while the handler ran; its result was refused
+	Zombie       func(DeliveryEvent) // a handler ignores the end of its context: its message may run again beside it, its result will be refused
+	ZombieEnded  func(DeliveryEvent) // such a handler has returned
 
 	RowDelayed func(RowEvent) // could not be sent now; tried again after Delay
 	RowParked  func(RowEvent) // given up for now; a person decides
@@ -49,6 +51,8 @@ const (
 	ClassHandler     Class = "handler"     // the handler returned an error
 	ClassPanic       Class = "panic"       // it panicked or called runtime.Goexit
 	ClassPermanent   Class = "permanent"   // no retry can help
+	ClassTimeout     Class = "timeout"     // the run took longer than it may
+	ClassCutShort    Class = "cut short"   // earlier runs ended with their process
 	ClassConflict    Class = "conflict"    // state moved; the handler runs again
 	ClassMissingID   Class = "missing id"  // the message has no ID
 	ClassMismatch    Class = "mismatch"    // its ID was used with another payload
@@ -68,7 +72,8 @@ type DeliveryEvent struct {
 	Key      Key // zero before it is known
 	Attempt  int // of the handler; 0 if it has not run
 	Token    uint64
-	Took     time.Duration // Handled: how long the handler ran
+	Took     time.Duration // Handled, Zombie, ZombieEnded: how long the handler has run
+	Zombies  int           // Zombie, ZombieEnded: how many there are now in this call of Run
 	Delay    time.Duration // Retried, GivenBack: until it may come again
 	Outcome  Outcome       // Duplicate, Committed, DeadLettered: how the key ended
 	Class    Class

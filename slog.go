@@ -6,7 +6,7 @@ import (
 	"log/slog"
 )
 
-// SlogObserver logs through l what a person wants to read: dead letters, parked and discarded rows and lost claims as
+// SlogObserver logs through l what a person wants to read: dead letters, parked and discarded rows, lost claims and zombies as
 // warnings, as is a copy of what became a dead letter earlier, a change of state that has a reason and a setting that
 // weakens the promise; retries
 // and other changes of state as information; the rest at debug level. A panic is logged with its stack. It
@@ -26,6 +26,11 @@ func SlogObserver(l *slog.Logger) *Observer {
 			}
 		}
 	}
+	zombie := func(text string) func(DeliveryEvent) {
+		return func(e DeliveryEvent) {
+			l.LogAttrs(context.Background(), slog.LevelWarn, text, append(deliveryAttrs(e), slog.Duration("took", e.Took), slog.Int("zombies", e.Zombies))...)
+		}
+	}
 	return &Observer{
 		Received:  delivery(slog.LevelDebug, "received"),
 		Claimed:   delivery(slog.LevelDebug, "claimed"),
@@ -33,7 +38,7 @@ func SlogObserver(l *slog.Logger) *Observer {
 		Committed: delivery(slog.LevelDebug, "committed"),
 		Acked:     delivery(slog.LevelDebug, "acked"),
 		Duplicate: func(e DeliveryEvent) {
-			if e.Outcome == DeadLettered {
+			if e.Outcome == DeadLettered || e.Outcome == ParkedUnknown {
 				delivery(slog.LevelWarn, "acked as a duplicate of a dead letter")(e)
 			} else {
 				delivery(slog.LevelDebug, "duplicate acked")(e)
@@ -45,6 +50,8 @@ func SlogObserver(l *slog.Logger) *Observer {
 		Retried:      delivery(slog.LevelInfo, "comes again"),
 		DeadLettered: delivery(slog.LevelWarn, "dead letter"),
 		Lost:         delivery(slog.LevelWarn, "claim lost, result refused"),
+		Zombie:       zombie("handler ignores the end of its context"),
+		ZombieEnded:  zombie("handler that ignored the end of its context has returned"),
 		Fetched:      row(slog.LevelDebug, "row fetched"),
 		Published:    row(slog.LevelDebug, "row published"),
 		Settled:      row(slog.LevelDebug, "row settled"),

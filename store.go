@@ -35,7 +35,8 @@ type Store interface {
 	//
 	// Durable on return: nothing, unless r.Durable is set, in which case the start of this attempt is
 	// counted durably before Granted is returned (for handlers that must not be run blindly again).
-	// After a lost reply the caller repeats Begin with the same r.Holder and gets its own claim back.
+	// After a lost reply the caller repeats Begin with the same r.Holder and gets its own claim back. Repeating it
+	// with Durable counts the start of a claim that was granted without.
 	//
 	// Errors: ErrFull, ErrUnavailable, ErrDamaged, ErrClosed, ErrInvalid; with Durable also ErrUnknown (the
 	// start may be counted: repeat with the same Holder).
@@ -231,7 +232,8 @@ type Claim struct {
 }
 
 // History is what is known of earlier attempts of an unfinished key, the one being granted not included.
-// Starts counts durable starts (Request.Durable); Starts without Failures were cut short.
+// Starts counts durable starts (Request.Durable), and with the first of them the attempts that had failed before:
+// Starts beyond Failures were cut short.
 type History struct {
 	Starts, Failures int
 	First            time.Time

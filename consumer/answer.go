@@ -45,6 +45,7 @@ func (s *session) ackDuplicate(d *delivery) {
 // they hold all of MaxAckPending.
 func (s *session) settle(d *delivery) {
 	d.set(stageSettling)
+	s.yield(d)
 	s.reg.settle(d)
 	s.pull.displace(d)
 	s.background.Go(func() {
@@ -96,9 +97,6 @@ func (s *session) unclaim(c *onefold.Claim, f onefold.Failure) error {
 // abandon forgets a delivery without an answer: its claim has ended or may have, and whoever holds it now
 // answers. Copies that waited for it come again and are decided by the store.
 func (s *session) abandon(d *delivery, err error) {
-	if d.at() == stageEnded {
-		return // the heartbeat has done it when it found the claim lost
-	}
 	followers := s.release(d)
 	s.tellLost(d, err)
 	s.pull.end(d)
@@ -148,6 +146,7 @@ func (s *session) tellDropped(d *delivery, class onefold.Class, err error) {
 // release ends d's stay in the registry and returns the copies that waited for it.
 func (s *session) release(d *delivery) []*delivery {
 	d.set(stageEnded)
+	s.yield(d)
 	return s.reg.remove(d)
 }
 

@@ -97,7 +97,7 @@ func (c Config) checkTimes(p *problems) {
 		value, least time.Duration
 	}{
 		{"RetryMin", c.RetryMin, minDuration}, {"RetryMax", c.RetryMax, minDuration}, {"AckWait", c.AckWait, minAckWait},
-		{"Lease", c.Lease, minLease}, {"Retention", c.Retention, minRetention},
+		{"Lease", c.Lease, minLease}, {"Retention", c.Retention, minRetention}, {"HandlerTimeout", c.HandlerTimeout, minDuration},
 		{"RepublishWithin", c.RepublishWithin, minDuration}, {"ShutdownTimeout", c.ShutdownTimeout, minDuration},
 		{"LostTimeout", c.LostTimeout, minDuration},
 	} {

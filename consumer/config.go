@@ -21,6 +21,7 @@ const (
 	DefaultLease           = 30 * time.Second
 	DefaultRetention       = 24 * time.Hour
 	DefaultMaxAckPending   = 10_000
+	DefaultHandlerTimeout  = 15 * time.Minute
 	DefaultShutdownTimeout = 20 * time.Second
 	DefaultLostTimeout     = 2 * time.Minute
 	DefaultRelayWithin     = time.Minute
@@ -72,6 +73,16 @@ type Config struct {
 	// DefaultRelayWithin; negative: for ever.
 	RelayWithin time.Duration
 
+	// ParkUnknown is for handlers that do things of their own which must not be done twice, such as a payment without
+	// an idempotency key. Without it a message whose run was cut short (its process died, its claim was lost) runs
+	// again. With it the handler runs again only after it has returned an error itself; whenever nobody knows what
+	// a run has done, its message is parked: a dead letter of class onefold.ClassUnknown, with the outcome
+	// onefold.ParkedUnknown, that a person decides on. That is so after the death of the process, a lost claim, a
+	// zombie, a panic, a commit that was refused, an error that wraps onefold.ErrUnknown, and any error of a
+	// handler whose context was cancelled, or that wraps the end of a context, except Permanent and RetryAfter. Its price is a second commit for each
+	// message, before the handler runs.
+	ParkUnknown bool
+
 	Concurrency     int           // handlers running at once; default DefaultConcurrency
 	MaxAttempts     int           // runs before a failing message becomes a dead letter; default DefaultMaxAttempts
 	RetryMin        time.Duration // delay after the first failure; doubles; default DefaultRetryMin
@@ -81,6 +92,16 @@ type Config struct {
 	Retention       time.Duration // how long a finished key dedupes republished copies; default DefaultRetention
 	RepublishWithin time.Duration // longest time after which a producer or a person publishes an ID again; Retention must cover it; 0: not checked
 	MaxAckPending   int           // unanswered messages the server allows; default DefaultMaxAckPending, or what an adopted consumer has
+	// HandlerTimeout is the longest time that one run of the handler may take; default DefaultHandlerTimeout.
+	// There is no way to switch it off: a run that never ends would keep its message for ever; give a long time
+	// for long work. When it is over, the handler's context is cancelled with the cause ErrHandlerTimeout (it
+	// has no deadline before), within an eighth of the time. If the handler then returns an error, that is a
+	// failed attempt; if it returns nil, it has succeeded. If it does not return within a grace of a quarter of
+	// HandlerTimeout (at least 0.1 s, at most 10 s), the attempt has failed, the message may run again beside it,
+	// and the run is a zombie: whatever it still asks for is refused, another worker takes its place, and
+	// Observer.Zombie names it. With more than 8 zombies, or than Concurrency if that is more, Run ends with
+	// ErrZombies.
+	HandlerTimeout  time.Duration
 	ShutdownTimeout time.Duration // time for running handlers to end; Run returns a few seconds later at most; default DefaultShutdownTimeout
 
 	// DeadLetterSubject is where dead letters go; default DefaultDeadLetterPrefix + "stream.name".
@@ -117,6 +138,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.RetryMax, max(DefaultRetryMax, c.RetryMin))
 	setDefault(&c.Lease, DefaultLease)
 	setDefault(&c.Retention, DefaultRetention)
+	setDefault(&c.HandlerTimeout, DefaultHandlerTimeout)
 	setDefault(&c.ShutdownTimeout, DefaultShutdownTimeout)
 	setDefault(&c.LostTimeout, DefaultLostTimeout)
 	setDefault(&c.RelayWithin, DefaultRelayWithin)

@@ -186,3 +186,20 @@ func plain(s string) bool {
 	}
 	return strings.TrimSpace(s) == s
 }
+
+// commitDeadLetter commits a dead letter in place of the message's effects. It is refused like them if what the
+// handler has read has moved: a handler that gave up on a state that never was gets another look. A message that is
+// parked is kept as a dead letter too, or nobody could look at it; its outcome says that it may have been done.
+func (s *session) commitDeadLetter(d *delivery, v verdict, cause error) {
+	d.class, d.cause = v.class, cause
+	letter := deadLetter{msg: &d.msg, key: d.identity, class: v.class, reason: v.reason, attempts: d.attempt, earlier: d.history.LastReason}
+	entry := letter.entry(d.key, d.fingerprint, s.cfg.DeadLetterSubject, s.limits.MaxPayload, s.cfg.Retention)
+	switch {
+	case v.do == actPark:
+		entry.Outcome = onefold.ParkedUnknown
+	case d.fx != nil: // it has run
+		run, _ := d.fx.Seal()
+		entry.Reads = run.Reads
+	}
+	s.hand(d, entry)
+}

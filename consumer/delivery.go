@@ -19,11 +19,17 @@ const (
 	stageQueued   stage = iota // waits for a worker; may be given back
 	stageClaiming              // a worker asks the store; may be given back
 	stageTaken                 // for a moment: the goroutine that took it fills it in, nobody else may look
+	stagePending               // claimed; waits until it may run
 	stageRunning               // the handler runs
+	stageStopping              // it still runs, although its context was cancelled at Config.HandlerTimeout
 	stageHandled               // the handler has returned; the outcome is on its way into the store
 	stageSettling              // its dead letter is committed and not sent yet
 	stageEnded                 // answered, or never to be answered
 	stageWaiting               // waits for an earlier message of its ordering key or for the rate limit; then it is queued
+
+	// The message has been answered or goes on as another delivery, and the handler of this one still runs.
+	stageDeposed // it has lost its claim and may return soon
+	stageZombie  // its worker was replaced
 )
 
 // delivery is one arrival of a message, from its receipt until it is answered.
@@ -50,12 +56,13 @@ type delivery struct {
 	ran      atomic.Int64  // nanoseconds of the same clock: when its handler has started last; 0: it has not
 	heard    atomic.Int64  // nanoseconds of the same clock: when the server last heard of it while it waited; 0: never
 
-	// The heartbeat's own: when the server and the store last heard of it.
-	progressed, renewed time.Duration
+	// The heartbeat's own: when the server and the store last heard of it, and when its handler was told to stop.
+	progressed, renewed, stopped time.Duration
 
 	// Set before the stage is running; read by the heartbeat after.
+	holder onefold.Holder // who asks for the claim
 	claim  *onefold.Claim
-	cancel context.CancelFunc // ends the handler's context
+	cancel context.CancelCauseFunc // ends the handler's context
 
 	attempt   int
 	history   onefold.History
@@ -67,8 +74,10 @@ type delivery struct {
 	result    result           // what a requester is answered
 	class     onefold.Class    // why it became a dead letter
 	cause     error
-	repeated  bool // the commit was tried before and its outcome was not known
-	conflicts int  // reruns so far
+	repeated  bool  // the commit was tried before and its outcome was not known
+	conflicts int   // reruns so far
+	timedOut  bool  // the handler was told to stop before it returned
+	weight    int64 // what it holds of session.room; see alone.go
 
 	followers []*delivery // guarded by the registry
 }

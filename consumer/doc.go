@@ -25,6 +25,10 @@
 //
 // [Request] publishes a message and waits for the result that its handler gives; a repeat is answered from the store.
 //
+// A run that takes longer than Config.HandlerTimeout is cancelled, and given up if it ignores that. A message that
+// kills the process becomes a dead letter after a few deaths. Config.ParkUnknown is for handlers that must not be
+// run again when nobody knows what they have done.
+//
 // One consumer can have several handlers. [RouteBySubject] and [RouteByHeader] make one [onefold.Handler] of them and
 // check it when it is made; a message that no route takes becomes a dead letter, or is skipped with [Ignore]:
 //
@@ -46,11 +50,12 @@
 //	receive -> claim -> handle -> commit -> ack
 //
 // Between two stages a message is carried by one goroutine at a time; what to do next is decided by pure
-// functions (verdict.go, prefetch.go, heartbeat.go, floor.go) over explicit state and an injected clock.
+// functions (verdict.go, prefetch.go, heartbeat.go, floor.go, overrun.go, suspect.go, park.go) over explicit state and
+// an injected clock.
 //
 // [Rehearsal] takes messages through the same stages by hand, without a server; package onefoldtest, the kit for
 // tests of handlers, is made of it.
 //
-// This package imports onefold, dedupe, internal/pace, internal/safecall, nats.go, backoff and x/time/rate. It knows no
+// This package imports onefold, dedupe, internal/pace, internal/safecall, nats.go, backoff, x/sync and x/time/rate. It knows no
 // store by name.
 package consumer

@@ -19,6 +19,7 @@ type Health struct {
 	ErrorAt time.Time `json:"error_at,omitzero"`
 
 	Running       int           `json:"running"`        // handlers
+	Zombies       int           `json:"zombies"`        // handlers beside these that ignore the end of their context; see Config.HandlerTimeout
 	Concurrency   int           `json:"concurrency"`    // handlers that may run at once
 	OldestRunning time.Duration `json:"oldest_running"` // nanoseconds, as all ages
 	Held          int           `json:"held"`           // deliveries not answered yet, copies not counted
@@ -62,6 +63,7 @@ func (c *Consumer) Health(ctx context.Context) Health {
 	if s != nil {
 		s.pull.tell(&h)
 		h.count(s.reg.snapshot(nil), s.clock.Mono())
+		h.Zombies = len(s.zombies.list())
 	}
 	h.tellStore(c.st.Stats(ctx))
 	return h
@@ -75,7 +77,7 @@ func (h *Health) count(all []held, now time.Duration) {
 		switch d.at() {
 		case stageWaiting:
 			h.Waiting++
-		case stageRunning:
+		case stageRunning, stageStopping:
 			h.Running++
 			if ran := d.ran.Load(); ran > 0 {
 				h.OldestRunning = max(h.OldestRunning, now-time.Duration(ran))

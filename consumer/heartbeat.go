@@ -30,7 +30,7 @@ func dutyOf(s stage, now, received, progressed, renewed time.Duration, r heartbe
 		return duty{giveBack: now-received >= r.ackWait/2}
 	case stageTaken:
 		return duty{}
-	case stageRunning, stageHandled:
+	case stagePending, stageRunning, stageStopping, stageHandled:
 		return duty{
 			progress: now-max(received, progressed) >= r.ackWait/3,
 			renew:    now-max(received, renewed) >= r.lease/3,

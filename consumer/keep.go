@@ -11,7 +11,7 @@ import (
 // keepAlive is the heartbeat: one ticker for all deliveries, because a timer for each costs more than
 // handling a small message. It ends with ctx.
 func (s *session) keepAlive(ctx context.Context) {
-	ticker := time.NewTicker(s.beat.tick())
+	ticker := time.NewTicker(min(s.beat.tick(), s.overrun.tick()))
 	defer ticker.Stop()
 	var all []held
 	for {
@@ -27,6 +27,7 @@ func (s *session) keepAlive(ctx context.Context) {
 				gaveBack++
 			}
 		}
+		s.endOverruns(all)
 		// The server is told first: a store that does not answer must not cost us the messages.
 		s.renewAll(all)
 		clear(all)
@@ -83,8 +84,10 @@ func (s *session) renewAll(all []held) {
 // still returns is refused, and the message may run elsewhere from now on.
 func (s *session) renew(ctx context.Context, d *delivery) bool {
 	err := s.st.Renew(ctx, d.claim, s.cfg.Lease)
-	if errors.Is(err, onefold.ErrLost) && d.move(stageRunning, stageEnded) {
-		d.cancel()
+	if errors.Is(err, onefold.ErrLost) && (d.move(stageRunning, stageDeposed) || d.move(stageStopping, stageDeposed)) {
+		d.cancel(err)
+		s.deposed = append(s.deposed, deposed{d, s.clock.Mono()})
+		s.yield(d)
 		followers := s.reg.remove(d)
 		s.tellLost(d, err)
 		s.pull.end(d)

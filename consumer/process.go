@@ -210,8 +210,10 @@ func (s *session) granted(w *worker, d *delivery, g onefold.Grant) bool {
 	if d.history.First.IsZero() {
 		d.history.First = s.clock.Wall()
 	}
-	d.cancel = w.context(s.handlers)
-	d.set(stageRunning)
+	if c := beforeRun(g.History, d.msg.Sequence <= s.suspects.Until, s.cfg.ParkUnknown); c != cautionNone || s.wary {
+		return s.prepare(w, d, c)
+	}
+	s.begins(w, d)
 	return true
 }
 
@@ -232,7 +234,7 @@ func (s *session) repeat(d *delivery, r *onefold.Record) {
 		return
 	}
 	d.outcome, d.result = r.Outcome, resultOf(r)
-	if r.Outcome == onefold.DeadLettered && r.Unsettled > 0 {
+	if r.Outcome != onefold.Succeeded && r.Unsettled > 0 {
 		s.settle(d)
 		return
 	}
@@ -266,8 +268,7 @@ func (s *session) handle(w *worker, d *delivery) {
 	if s.obs.Claimed != nil {
 		s.obs.Claimed(s.event(d))
 	}
-	w.began, w.running = s.clock.Mono(), d
-	d.ran.Store(int64(w.began))
+	w.running = d
 	err := w.call.Do(func() error { return s.cfg.Handler(w.ctx, &d.msg, d.fx) })
 	w.running = nil
 	s.handled(w, d, err)
@@ -279,15 +280,22 @@ func (s *session) handled(w *worker, d *delivery, err error) {
 	if err == nil {
 		err = buffering
 	}
-	lost := !d.move(stageRunning, stageHandled)
-	if lost {
-		w.discardContext()
+	lost := !s.returned(w, d)
+	state := runState{attempt: d.attempt, seed: d.seed(), reruns: d.conflicts, stopping: s.handlers.Err() != nil, timedOut: d.timedOut, lost: lost}
+	v := afterRun(err, state, s.rule)
+	if s.cfg.ParkUnknown {
+		v = parkRun(v, err, state)
 	}
-	v := afterRun(err, runState{attempt: d.attempt, seed: d.seed(), reruns: d.conflicts, stopping: s.handlers.Err() != nil, lost: lost}, s.rule)
 	if s.obs.Handled != nil {
 		e := s.event(d)
-		e.Took, e.Class, e.Err = s.clock.Mono()-w.began, v.class, err
+		e.Took, e.Class, e.Err = s.clock.Mono()-time.Duration(d.ran.Load()), v.class, err
 		s.obs.Handled(e)
+	}
+	if lost {
+		if w.replaced {
+			s.buried(d)
+		}
+		return // the heartbeat has answered it when it took the claim away
 	}
 	if v.do == actCommit {
 		entry.Fingerprint, entry.Outcome, entry.Retain = d.fingerprint, onefold.Succeeded, s.cfg.Retention
@@ -313,7 +321,7 @@ func (s *session) act(d *delivery, v verdict, err error) {
 		s.finish(d)
 	case actRetry:
 		s.retryLater(d, v)
-	case actDeadLetter:
+	case actDeadLetter, actPark:
 		s.commitDeadLetter(d, v, err)
 	case actRerun:
 		s.rerun(d)
@@ -353,8 +361,11 @@ func (s *session) committed(batch []*delivery, whole error) (again []*delivery) 
 		if whole != nil {
 			err = whole
 		}
-		gaveUp := d.commit.Entry.Outcome == onefold.DeadLettered
-		v := afterCommit(err, gaveUp, runState{attempt: d.attempt, seed: d.seed()}, s.rule)
+		outcome := d.commit.Entry.Outcome
+		v := afterCommit(err, outcome != onefold.Succeeded, runState{attempt: d.attempt, seed: d.seed()}, s.rule)
+		if s.cfg.ParkUnknown {
+			v = parkCommit(v, err, outcome)
+		}
 		switch v.do {
 		case actRepeat:
 			// A store that has not answered may still write into what it was given.
@@ -377,7 +388,7 @@ func (s *session) committed(batch []*delivery, whole error) (again []*delivery) 
 // finish answers a message whose outcome is durable.
 func (s *session) finish(d *delivery) {
 	d.outcome, d.result.body = d.commit.Entry.Outcome, d.commit.Entry.Result
-	gaveUp := d.outcome == onefold.DeadLettered
+	gaveUp := d.outcome != onefold.Succeeded
 	// What an earlier delivery of a rejected message has stored is told of once.
 	if d.commit.Existing == nil || d.repeated {
 		if s.obs.Committed != nil {
@@ -392,17 +403,4 @@ func (s *session) finish(d *delivery) {
 		return
 	}
 	s.ackAll(d)
-}
-
-// commitDeadLetter commits a dead letter in place of the message's effects. It is refused like them if what the
-// handler has read has moved: a handler that gave up on a state that never was gets another look.
-func (s *session) commitDeadLetter(d *delivery, v verdict, cause error) {
-	d.class, d.cause = v.class, cause
-	letter := deadLetter{msg: &d.msg, key: d.identity, class: v.class, reason: v.reason, attempts: d.attempt, earlier: d.history.LastReason}
-	entry := letter.entry(d.key, d.fingerprint, s.cfg.DeadLetterSubject, s.limits.MaxPayload, s.cfg.Retention)
-	if d.fx != nil { // it has run
-		run, _ := d.fx.Seal()
-		entry.Reads = run.Reads
-	}
-	s.hand(d, entry)
 }

@@ -98,6 +98,20 @@ func (r *registry) remove(d *delivery) []*delivery {
 	return followers
 }
 
+// inherit puts heir in the place of d, with the deliveries that waited for it and its turn in its lane.
+func (r *registry) inherit(d, heir *delivery) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byKey[d.key] == d {
+		r.byKey[d.key] = heir
+		heir.followers, d.followers = d.followers, nil
+		heir.order, heir.rank, heir.saved = d.order, d.rank, d.saved
+		if heir.lane, d.lane = d.lane, nil; heir.lane != nil {
+			heir.lane.turn = heir
+		}
+	}
+}
+
 // snapshot returns all held deliveries with their followers, appended to buf.
 func (r *registry) snapshot(buf []held) []held {
 	r.mu.Lock()

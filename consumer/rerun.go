@@ -9,7 +9,7 @@ const maxConflicts = 16
 // rerun runs the handler again on the same claim: the state it read has moved. It uses up no attempt.
 func (s *session) rerun(d *delivery) {
 	d.conflicts++
-	if d.conflicts > maxConflicts || s.draining.Load() {
+	if d.conflicts > maxConflicts || d.timedOut || s.draining.Load() {
 		d.conflicts = 0
 		s.retryLater(d, verdict{class: onefold.ClassConflict, delay: s.rule.min, reason: onefold.ErrConflict.Error()})
 		return
@@ -17,10 +17,4 @@ func (s *session) rerun(d *delivery) {
 	if !s.work.push(d) {
 		s.retryLater(d, verdict{class: onefold.ClassConflict, reason: onefold.ErrConflict.Error()})
 	}
-}
-
-// resume takes up a delivery whose handler has to run again on the claim it has.
-func (s *session) resume(w *worker, d *delivery) {
-	d.cancel = w.context(s.handlers)
-	d.set(stageRunning)
 }

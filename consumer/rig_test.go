@@ -218,6 +218,7 @@ func (j *journal) observer() *onefold.Observer {
 		Received: on("received"), Claimed: on("claimed"), Handled: on("handled"), Committed: on("committed"), Acked: on("acked"),
 		Duplicate: on("duplicate"), Followed: on("followed"), Retried: on("retried"), DeadLettered: on("dead"),
 		GivenBack: on("given back"), Dropped: on("dropped"), Lost: on("lost"),
+		Zombie: on("zombie"), ZombieEnded: on("zombie ended"),
 		State: func(e onefold.StateEvent) { j.add(told{what: "state " + e.To, state: e}) },
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/dedupe"
@@ -28,6 +29,7 @@ type session struct {
 	clock     onefold.Clock
 	rule      retryRule
 	beat      heartbeatRule
+	overrun   overrunRule
 	limits    onefold.Limits
 	storeKind string
 
@@ -50,9 +52,14 @@ type session struct {
 	failed   chan error       // the first reason that ends the session
 	trouble  trouble
 	stops    stops
+	zombies  zombies
+	deposed  []deposed // the heartbeat's own
+	suspects suspicion
+	wary     bool // runs take room, so that a suspect can run alone
+	room     *semaphore.Weighted
 
 	handlers context.Context // ends running handlers
-	starts   context.Context // ends waiting for the rate limit
+	starts   context.Context // ends waiting for the rate limit and for room to run
 	ops      context.Context // ends calls of the store
 	waits    context.Context // ends waiting for dead letters to be sent
 
@@ -81,8 +88,14 @@ func (c *Consumer) open(ctx context.Context, state *status) (*session, error) {
 		s.leave(ctx)
 		return nil, err
 	}
-	found := s.consumer.CachedInfo().Config
+	at, f := s.consumer.CachedInfo(), s.floor.Load()
+	found, own := at.Config, c.st.Info()
 	s.beat = heartbeatRule{ackWait: found.AckWait, lease: s.cfg.Lease}
+	if err = s.suspect(ctx, opening{clean: own.Clean, epoch: own.Epoch, created: f.Created, last: stream.CachedInfo().State.LastSeq,
+		floor: f.At.Sequence, seen: f.Seen, delivered: at.Delivered.Stream, pending: found.MaxAckPending}); err != nil {
+		s.leave(ctx)
+		return nil, fmt.Errorf("decide which messages are suspects: %w", err)
+	}
 	s.pull = newPuller(s.consumer, c.js.Conn().IsConnected, startPrefetch(s.cfg.Concurrency, pullLimit(found), found.AckWait), s.clock, s.receive, s.pullTrouble)
 	s.pull.fetch.slots.max, s.pull.limiter = max(found.MaxAckPending, 0), s.cfg.RateLimit
 	if err = s.openOrder(ctx); err != nil {
@@ -95,8 +108,9 @@ func (c *Consumer) open(ctx context.Context, state *status) (*session, error) {
 // newSession makes the part of a session that needs no server.
 func newSession(cfg Config, st onefold.Store, state *status, maxPayload int) *session {
 	s := &session{cfg: cfg, st: st, status: state, obs: *cfg.Observer, clock: cfg.Clock,
-		rule: retryRule{maxAttempts: cfg.MaxAttempts, min: cfg.RetryMin, max: cfg.RetryMax},
-		reg:  newRegistry(), work: newFifo[*delivery](cfg.Concurrency), commits: newFifo[*delivery](committerCount), failed: make(chan error, 1)}
+		rule:    retryRule{maxAttempts: cfg.MaxAttempts, min: cfg.RetryMin, max: cfg.RetryMax, timeout: cfg.HandlerTimeout},
+		overrun: overrunRule{timeout: cfg.HandlerTimeout}, room: semaphore.NewWeighted(room),
+		reg: newRegistry(), work: newFifo[*delivery](cfg.Concurrency), commits: newFifo[*delivery](committerCount), failed: make(chan error, 1)}
 	own := st.Info()
 	s.storeKind = own.Kind
 	s.limits = onefold.Limits{MaxPayload: maxPayload, MaxEntry: own.MaxEntry}
@@ -174,7 +188,8 @@ func (s *session) run(ctx context.Context) error {
 	}()
 
 	for range s.cfg.Concurrency {
-		s.workers.Go(s.worker)
+		s.workers.Add(1)
+		go s.worker(nil)
 	}
 	for range committerCount {
 		s.committers.Go(s.committer)

@@ -36,9 +36,13 @@ func (s *session) endWork(endHandlers, endOps context.CancelFunc) error {
 		endOps()
 	}
 	<-committers
-	if idle || (len(late) == 0 && waitFor(workers, cancelGrace)) {
+	if idle = idle || (len(late) == 0 && waitFor(workers, cancelGrace)); idle && len(s.zombies.list()) == 0 {
 		return nil
 	}
+	for _, z := range s.zombies.list() {
+		late = append(late, named(z))
+	}
+	late = late[:min(len(late), maxNamed)]
 	return fmt.Errorf("%w (%v): %s", ErrHandlersRunning, s.cfg.ShutdownTimeout, strings.Join(late, ", "))
 }
 
@@ -48,12 +52,14 @@ const maxNamed = 5
 // running names messages whose handlers have not returned.
 func (s *session) running() (names []string) {
 	for _, h := range s.reg.snapshot(nil) {
-		if h.at() == stageRunning && len(names) < maxNamed {
-			names = append(names, fmt.Sprintf("%v (stream sequence %d)", h.key, h.msg.Sequence))
+		if at := h.at(); (at == stageRunning || at == stageStopping) && len(names) < maxNamed {
+			names = append(names, named(h.delivery))
 		}
 	}
 	return names
 }
+
+func named(d *delivery) string { return fmt.Sprintf("%v (stream sequence %d)", d.key, d.msg.Sequence) }
 
 // giveBackUnstarted hands everything that has not started to other processes, after delay.
 func (s *session) giveBackUnstarted(delay time.Duration) {

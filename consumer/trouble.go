@@ -106,10 +106,19 @@ func fatalStoreError(err error) bool {
 	return errors.Is(err, onefold.ErrDamaged) || errors.Is(err, onefold.ErrClosed)
 }
 
-// begin asks the store until it answers, the delivery is taken back, or the consumer ends. If it reports
-// false, d has ended or is left for shutdown to give back.
+// begin asks for a claim. If it reports false, d has ended or is left for shutdown to give back.
 func (s *session) begin(d *delivery) (onefold.Grant, bool) {
-	request := onefold.Request{Key: d.key, Fingerprint: d.fingerprint, Lease: s.cfg.Lease, Holder: s.holder()}
+	d.holder = s.holder()
+	return s.ask(d, stageClaiming, s.request(d, s.cfg.ParkUnknown))
+}
+
+// request asks for d's claim; durable counts its start.
+func (s *session) request(d *delivery, durable bool) onefold.Request {
+	return onefold.Request{Key: d.key, Fingerprint: d.fingerprint, Lease: s.cfg.Lease, Holder: d.holder, Durable: durable}
+}
+
+// ask asks the store until it answers, the delivery is taken back from its stage, or the consumer ends.
+func (s *session) ask(d *delivery, at stage, request onefold.Request) (onefold.Grant, bool) {
 	var retry *backoff.ExponentialBackOff
 	for {
 		grant, err := s.st.Begin(s.handlers, request)
@@ -130,7 +139,7 @@ func (s *session) begin(d *delivery) (onefold.Grant, bool) {
 		if retry == nil {
 			retry = pace.Store()
 		}
-		if !pace.Sleep(s.handlers, retry.NextBackOff()) || d.at() != stageClaiming {
+		if !pace.Sleep(s.handlers, retry.NextBackOff()) || d.at() != at {
 			return grant, false
 		}
 	}

@@ -22,6 +22,7 @@ const (
 	actFinish                       // the outcome is durable: ack
 	actAbandon                      // not ours any more: answer nothing
 	actFail                         // the store cannot go on: stop the consumer
+	actPark                         // commit that nobody knows what the run has done
 )
 
 // verdict is a decision together with what it needs.
@@ -39,6 +40,7 @@ type runState struct {
 	seed     uint64 // of the jitter
 	reruns   int    // of this run, because of conflicts
 	stopping bool   // the consumer has cancelled its handlers
+	timedOut bool   // its context was cancelled because it took too long
 	lost     bool   // the claim has ended
 }
 
@@ -46,6 +48,7 @@ type runState struct {
 type retryRule struct {
 	maxAttempts int
 	min, max    time.Duration
+	timeout     time.Duration // for the reason
 }
 
 // afterRun decides what follows from the handler's error.
@@ -55,6 +58,9 @@ func afterRun(err error, s runState, r retryRule) verdict {
 		return verdict{do: actAbandon, class: onefold.ClassLost}
 	case err == nil:
 		return verdict{do: actCommit}
+	case s.timedOut && !onefold.IsPermanent(err):
+		err = fmt.Errorf("%w (%v): %w", ErrHandlerTimeout, r.timeout, err)
+		return afterFailure(err, onefold.ClassTimeout, s, r)
 	case s.stopping && !onefold.IsPermanent(err):
 		// Whatever the handler makes of its cancelled context is not the message's fault.
 		return verdict{do: actRetry, class: onefold.ClassHandler, reason: "consumer stopped during the run"}

@@ -2,26 +2,25 @@ package consumer
 
 import (
 	"context"
-	"time"
 
 	"github.com/onefold-go/onefold/internal/safecall"
 )
 
 // worker is what one worker goroutine keeps between messages.
 type worker struct {
-	ctx     context.Context
-	stop    context.CancelFunc
-	call    safecall.Call
-	began   time.Duration
-	running *delivery // while its handler runs
+	ctx      context.Context
+	stop     context.CancelCauseFunc
+	call     safecall.Call
+	running  *delivery // while its handler runs
+	replaced bool      // another worker has its place: it takes no further message
 }
 
 // context returns the cancel function of the context that the next handler gets. One context serves many
 // messages, because making one for each costs more than handling a small message; it is replaced once it
 // has been cancelled.
-func (w *worker) context(parent context.Context) context.CancelFunc {
+func (w *worker) context(parent context.Context) context.CancelCauseFunc {
 	if w.ctx == nil || w.ctx.Err() != nil {
-		w.ctx, w.stop = context.WithCancel(parent)
+		w.ctx, w.stop = context.WithCancelCause(parent)
 	}
 	return w.stop
 }
@@ -29,26 +28,36 @@ func (w *worker) context(parent context.Context) context.CancelFunc {
 // discardContext gives up a context whose cancel function may still be called by the heartbeat.
 func (w *worker) discardContext() {
 	if w.stop != nil {
-		w.stop()
+		w.stop(nil)
 	}
 	w.ctx, w.stop = nil, nil
 }
 
-// worker carries messages through claim and handle until there are none left.
-func (s *session) worker() {
+// worker does first, if it is not nil, and carries messages through claim and handle until there are none left,
+// or until it was replaced while its handler ran.
+func (s *session) worker(first func()) {
 	var w worker
 	defer func() {
-		if w.stop != nil {
-			w.stop()
-		}
-		if d := w.running; d != nil {
-			// The handler has called runtime.Goexit, which is about to end this goroutine: its message has
-			// failed, and another worker takes its place.
+		d := w.running
+		if d != nil {
+			// The handler has called runtime.Goexit, which is about to end this goroutine: its message has failed.
 			s.handled(&w, d, w.call.Err())
-			s.workers.Go(s.worker)
+		}
+		if w.stop != nil {
+			w.stop(nil)
+		}
+		switch {
+		case w.replaced: // its place in the wait group belongs to the other one
+		case d != nil:
+			go s.worker(nil)
+		default:
+			s.workers.Done()
 		}
 	}()
-	for {
+	if first != nil {
+		first()
+	}
+	for !w.replaced {
 		d, ok := s.work.pop()
 		if !ok {
 			return
@@ -60,7 +69,7 @@ func (s *session) worker() {
 // carry brings one message to the committers, or to its end.
 func (s *session) carry(w *worker, d *delivery) {
 	if d.conflicts > 0 {
-		s.resume(w, d)
+		s.begins(w, d) // on the claim that it has
 		s.handle(w, d)
 	} else if s.mayStart(d) && s.claim(w, d) {
 		s.handle(w, d)

@@ -63,6 +63,7 @@ var foreign = map[string]struct {
 	"github.com/dchest/siphash":         {in: []string{"store/boltstore"}},
 	"github.com/nats-io/nats.go":        {in: []string{"consumer", "outbox", "internal/natstest", "examples/..."}, tests: true},
 	"github.com/nats-io/nats-server/v2": {in: []string{"internal/natstest", "examples/..."}, tests: true},
+	"golang.org/x/sync":                 {in: []string{"consumer"}},
 	"golang.org/x/time/rate":            {in: []string{"consumer"}, tests: true},
 	"github.com/cenkalti/backoff/v4":    {in: []string{"consumer", "outbox", "internal/pace"}, tests: true},
 	"google.golang.org/protobuf":        {in: []string{"consumer/protobuf"}},

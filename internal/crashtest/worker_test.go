@@ -29,6 +29,11 @@ type plan struct {
 	Dead   string // subject of dead letters
 	Point  string // crash point; empty: live until standard input ends
 	Nth    int64  // die when the point is passed this often
+
+	// Together, if not 0, makes killer orders kill the process as soon as so many handlers are in flight. With
+	// more than one, the others wait for that.
+	Together    int64
+	Concurrency int
 }
 
 const planVariable = "ONEFOLD_CRASHTEST_PLAN"
@@ -56,6 +61,7 @@ const ackWait = time.Second
 type order struct {
 	ID     string
 	Poison bool
+	Killer bool // see plan.Together
 }
 
 // charge asks for one charge an order. Poison orders cannot be handled.
@@ -83,8 +89,8 @@ func (p plan) work() error {
 		return err
 	}
 	obs := p.observer()
-	c, err := consumer.New(js, st, consumer.Config{Stream: p.Orders, Name: "billing", Handler: consumer.JSON(p.charge),
-		AckWait: ackWait, DeadLetterSubject: p.Dead, Observer: obs})
+	c, err := consumer.New(js, st, consumer.Config{Stream: p.Orders, Name: "billing", Handler: consumer.JSON(p.handler()),
+		Concurrency: p.Concurrency, AckWait: ackWait, DeadLetterSubject: p.Dead, Observer: obs})
 	if err != nil {
 		return err
 	}
@@ -104,17 +110,9 @@ func (p plan) work() error {
 func (p plan) observer() *onefold.Observer {
 	var passed atomic.Int64
 	die := func(point string) {
-		if point != p.Point || passed.Add(1) != p.Nth {
-			return
+		if point == p.Point && passed.Add(1) == p.Nth {
+			killSelf()
 		}
-		self, err := os.FindProcess(os.Getpid())
-		if err == nil {
-			err = self.Kill()
-		}
-		if err != nil {
-			panic(err)
-		}
-		select {} // the signal is on its way
 	}
 	delivery := func(point string) func(onefold.DeliveryEvent) { return func(onefold.DeliveryEvent) { die(point) } }
 	row := func(point string) func(onefold.RowEvent) { return func(onefold.RowEvent) { die(point) } }

@@ -160,7 +160,9 @@ func (o *startOp) prepare(g *group) {
 func (s *Store) countStart(st *stripe, c *claim, canon []byte) *startOp {
 	if c.start == nil && !c.started {
 		h := s.remember(st, c, canon)
-		h.starts++
+		// Attempts that failed without a counted start count too, so that only those that were cut short make the
+		// difference.
+		h.starts = max(h.starts, h.failures) + 1
 		c.start, c.started = &startOp{newAnswer(), h}, true
 		if err := s.queue.add(c.start); err != nil {
 			c.start.finish(err)

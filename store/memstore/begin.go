@@ -46,6 +46,9 @@ func (s *Store) Begin(ctx context.Context, r onefold.Request) (onefold.Grant, er
 		return onefold.Grant{Verdict: onefold.Done, Record: stored.copy()}, nil
 	case holder.live(mono) && holder.holder == r.Holder:
 		holder.lease, holder.ends = r.Lease, later(mono, r.Lease)
+		if r.Durable && !holder.durable {
+			s.countStart(k, holder)
+		}
 		return granted(r.Key, holder), nil
 	case holder.live(mono):
 		after := min(max(holder.ends-mono, time.Millisecond), holder.lease)
@@ -61,17 +64,25 @@ func (s *Store) Begin(ctx context.Context, r onefold.Request) (onefold.Grant, er
 func (s *Store) grant(k id, r onefold.Request) onefold.Grant {
 	c := &claim{
 		token: s.number(), holder: r.Holder, fingerprint: r.Fingerprint, lease: r.Lease,
-		ends: later(s.mono(), r.Lease), begun: s.options.Clock.Wall(), durable: r.Durable,
+		ends: later(s.mono(), r.Lease), begun: s.options.Clock.Wall(),
 	}
 	s.claims[k] = c
 	if h := s.data.history[k]; h != nil {
 		c.earlier = h.History
 	}
 	if r.Durable {
-		s.remember(k, c).Starts++
-		s.stamp()
+		s.countStart(k, c)
 	}
 	return granted(r.Key, c)
+}
+
+// countStart counts the start of c's attempt. Attempts that failed without one count as started too, so that only
+// those that were cut short make the difference.
+func (s *Store) countStart(k id, c *claim) {
+	h := s.remember(k, c)
+	h.Starts = max(h.Starts, h.Failures) + 1
+	c.durable = true
+	s.stamp()
 }
 
 // granted is the answer for the holder of c.

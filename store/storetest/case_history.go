@@ -21,6 +21,10 @@ func historyCases() []testCase {
 			rule: "Failures of one key, or of one generation, are not told of another."},
 		{name: "a durable start is counted before it is granted", run: durableStarts,
 			rule: "A grant with Request.Durable adds one start to what the next grant tells, also if the claim is given back to its holder twice, and never to what its own holder is told; other grants add none."},
+		{name: "a start can be counted for a claim that is held", run: startCountedLater,
+			rule: "Begin again by the holder of a claim, with Request.Durable, counts the start of its attempt once, under the same token."},
+		{name: "a start after failures shows when it is cut short", needs: needClock, run: cutShortAfterFailures,
+			rule: "A durable start whose lease ended without a release is told as one start more than failures, also if earlier attempts have failed without a durable start."},
 		{name: "a start that was given back was not cut short", run: startGivenBack,
 			rule: "An uncounted release takes back the durable start of its attempt, so that starts without failures mean attempts that were cut short."},
 		{name: "a cut-short start shows", needs: needClock, run: startCutShort,
@@ -90,6 +94,36 @@ func durableStarts(e *env) {
 	h := e.history(k)
 	assert.Equal(e, 1, h.Starts)
 	assert.Equal(e, 2, h.Failures)
+}
+
+func startCountedLater(e *env) {
+	r := request(key("a"))
+	first := e.claimAs(r)
+	r.Durable = true
+	for range 2 {
+		g := e.beginAs(r)
+		require.Equal(e, onefold.Granted, g.Verdict)
+		assert.Equal(e, first.Token, g.Claim.Token)
+		assert.Zero(e, g.History, "its own start is no earlier attempt")
+	}
+	require.NoError(e, e.store.Release(e.ctx, first, onefold.Failure{Reason: "no", Counted: true}))
+	h := e.history(key("a"))
+	assert.Equal(e, 1, h.Starts)
+	assert.Equal(e, 1, h.Failures)
+}
+
+func cutShortAfterFailures(e *env) {
+	k := key("a")
+	for range 3 {
+		e.fail(k, "not durable", true)
+	}
+	r := request(k)
+	r.Durable = true
+	e.claimAs(r)
+	e.clock.Advance(lease + time.Second)
+	h := e.history(k)
+	assert.Equal(e, 3, h.Failures)
+	assert.Equal(e, 4, h.Starts)
 }
 
 func startGivenBack(e *env) {
