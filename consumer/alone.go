@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/internal/pace"
 )
 
 // room is how much of session.room there is: a run that must be alone takes all of it, any other run 1. Runs
@@ -28,7 +30,7 @@ func (s *session) prepare(w *worker, d *delivery, c caution) bool {
 		s.commitDeadLetter(d, verdict{do: actPark, class: onefold.ClassUnknown, reason: reasonCutShort}, errors.New(reasonCutShort))
 		return false
 	}
-	if !s.enter(d, c) || (c != cautionNone && !s.countStart(d)) {
+	if !s.enter(d, c) || (c == cautionAlone && !s.solitude(d)) || (c != cautionNone && !s.countStart(d)) {
 		return false
 	}
 	s.begins(w, d)
@@ -53,10 +55,75 @@ func (s *session) enter(d *delivery, c caution) bool {
 // yield gives up what d holds of the room. It does so when its outcome is durable or refused, not when its
 // handler returns: the next one may kill the process before.
 func (s *session) yield(d *delivery) {
-	if d.weight > 0 {
-		s.room.Release(d.weight)
-		d.weight = 0
+	if d.weight == 0 {
+		return
 	}
+	if d.weight == room {
+		if permit := s.permit.Swap(nil); permit != nil {
+			_ = s.unclaim(permit, onefold.Failure{Reason: "run alone has ended"}) // else it ends with its lease
+		}
+	}
+	s.room.Release(d.weight)
+	d.weight = 0
+}
+
+// aloneName is the ID of the claim under which one consumer of a store at a time runs something alone.
+const aloneName = "alone"
+
+// solitude keeps away from d's run what else of the process works on this store, because a death counts
+// against d: the runs that other consumers want to be alone, and the relay. It reports false if d may not run.
+func (s *session) solitude(d *delivery) bool {
+	if !s.takePermit() {
+		s.yield(d)
+		s.notRun(d)
+		return false
+	}
+	s.awaitQuiet()
+	return true
+}
+
+// takePermit waits until no other consumer of the store runs something alone. Processes that share a store do
+// not wait for each other: the death of one says nothing of what ran in another.
+func (s *session) takePermit() bool {
+	if !s.st.Info().OneProcess {
+		return true
+	}
+	request := onefold.Request{Key: onefold.Key{Scope: scopeScope, ID: aloneName}, Lease: s.cfg.Lease, Holder: s.holder()}
+	retry := pace.Store()
+	for {
+		grant, err := s.st.Begin(s.starts, request)
+		switch {
+		case err == nil && grant.Verdict == onefold.Granted:
+			s.permit.Store(grant.Claim)
+			return true
+		case err != nil && fatalStoreError(err):
+			s.fail(err)
+			return false
+		}
+		if !pace.Sleep(s.starts, retry.NextBackOff()) {
+			return false
+		}
+	}
+}
+
+// quietPolls and quietPause bound how long a run that must be alone waits for the relay: five seconds.
+const (
+	quietPolls = 1000
+	quietPause = 5 * time.Millisecond
+)
+
+// awaitQuiet waits until the relay has nothing in hand. What it carries out may kill the process as well, and
+// does so before the start of the suspect is counted. Rows that nobody can send end the waiting, once a session.
+func (s *session) awaitQuiet() {
+	for n := 0; n < quietPolls && !s.noisy; n++ {
+		if st, err := s.st.Stats(s.starts); err != nil || st.OldestWaiting == 0 {
+			return // a store that does not answer cannot count the start either
+		}
+		if !pace.Sleep(s.starts, quietPause) {
+			return
+		}
+	}
+	s.noisy = true
 }
 
 // countStart makes the start of d's run durable.

@@ -16,8 +16,13 @@ import (
 // cutShort leaves a start of a key that no failure followed, in a store that was not closed.
 func (r *rig) cutShort(id string, starts int) {
 	r.t.Helper()
+	r.cutShortIn("IN/work", id, starts)
+}
+
+func (r *rig) cutShortIn(scope, id string, starts int) {
+	r.t.Helper()
 	for range starts {
-		g, err := r.st.Begin(r.ctx, onefold.Request{Key: onefold.Key{Scope: "IN/work", ID: id}, Lease: consumer.DefaultLease,
+		g, err := r.st.Begin(r.ctx, onefold.Request{Key: onefold.Key{Scope: scope, ID: id}, Lease: consumer.DefaultLease,
 			Holder: onefold.Holder{Process: 1, Attempt: 1}, Durable: true})
 		require.NoError(r.t, err)
 		require.Equal(r.t, onefold.Granted, g.Verdict)

@@ -145,6 +145,9 @@ func (s *session) moveFloor(ctx context.Context, samples []sample) {
 	// Only a stored floor is used: one that is forgotten in a crash must not have answered anything.
 	if err := s.storeFloor(ctx, moved); err == nil {
 		s.floor.Store(&moved)
+		if moved.At.Sequence >= s.suspects.Until {
+			s.wary.Store(false)
+		}
 	}
 }
 

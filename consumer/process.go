@@ -210,7 +210,8 @@ func (s *session) granted(w *worker, d *delivery, g onefold.Grant) bool {
 	if d.history.First.IsZero() {
 		d.history.First = s.clock.Wall()
 	}
-	if c := beforeRun(g.History, d.msg.Sequence <= s.suspects.Until, s.cfg.ParkUnknown); c != cautionNone || s.wary {
+	wary := s.wary.Load()
+	if c := beforeRun(g.History, d.msg.Sequence <= s.suspects.Until, wary, s.cfg.ParkUnknown); c != cautionNone || wary {
 		return s.prepare(w, d, c)
 	}
 	s.begins(w, d)

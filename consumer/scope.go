@@ -50,6 +50,9 @@ func (s *session) keepScope(ctx context.Context) {
 				s.fail(err)
 			}
 		}
+		if permit := s.permit.Load(); permit != nil {
+			_ = s.st.Renew(ctx, permit, s.cfg.Lease) // the run that holds it may just have ended
+		}
 	}
 }
 

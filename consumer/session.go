@@ -55,8 +55,10 @@ type session struct {
 	zombies  zombies
 	deposed  []deposed // the heartbeat's own
 	suspects suspicion
-	wary     bool // runs take room, so that a suspect can run alone
+	wary     atomic.Bool // runs take room, so that a suspect can run alone
 	room     *semaphore.Weighted
+	permit   atomic.Pointer[onefold.Claim] // of the run that is alone
+	noisy    bool                          // the relay never had nothing in hand; belongs to that run
 
 	handlers context.Context // ends running handlers
 	starts   context.Context // ends waiting for the rate limit and for room to run

@@ -81,8 +81,9 @@ const maxCutShort = 2
 // reasonKills is the reason of such a message's dead letter.
 const reasonKills = "kills the process"
 
-// beforeRun decides how a message runs. park is Config.ParkUnknown, under which the start is counted with the claim.
-func beforeRun(h onefold.History, suspect, park bool) caution {
+// beforeRun decides how a message runs. wary says that not all suspects are settled, park is Config.ParkUnknown, under
+// which the start is counted with the claim.
+func beforeRun(h onefold.History, suspect, wary, park bool) caution {
 	cut := h.Starts - h.Failures
 	switch {
 	case park && cut > 0:
@@ -91,6 +92,8 @@ func beforeRun(h onefold.History, suspect, park bool) caution {
 		return cautionNone
 	case cut >= maxCutShort:
 		return cautionBlame
+	case !wary: // other runs do not make room, so a start that is counted now would prove nothing
+		return cautionNone
 	case cut > 0:
 		return cautionAlone
 	case suspect:
@@ -112,7 +115,7 @@ func (s *session) suspect(ctx context.Context, o opening) error {
 		}
 	}
 	s.suspects = old.next(o)
-	s.wary = s.suspects.Until > o.floor && !s.cfg.ParkUnknown
+	s.wary.Store(s.suspects.Until > o.floor && !s.cfg.ParkUnknown)
 	if s.suspects == old || (len(v.Data) == 0 && s.suspects.Until == 0) {
 		return nil
 	}

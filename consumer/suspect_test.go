@@ -10,25 +10,27 @@ import (
 
 func TestHowAMessageRunsDependsOnTheStartsThatWereCutShort(t *testing.T) {
 	for name, c := range map[string]struct {
-		starts, failures int
-		suspect, park    bool
-		want             caution
+		starts, failures    int
+		suspect, wary, park bool
+		want                caution
 	}{
-		"a fresh message costs nothing":                    {0, 0, false, false, cautionNone},
-		"a suspect is counted":                             {0, 0, true, false, cautionCount},
-		"failures are no cut-short starts":                 {0, 5, false, false, cautionNone},
-		"a suspect that has failed is counted":             {0, 5, true, false, cautionCount},
-		"a start that failed was not cut short":            {1, 1, true, false, cautionCount},
-		"one cut-short start runs alone":                   {1, 0, true, false, cautionAlone},
-		"also when the store was closed cleanly meanwhile": {1, 0, false, false, cautionAlone},
-		"also among failures":                              {6, 5, true, false, cautionAlone},
-		"the second one is its own doing":                  {2, 0, true, false, cautionBlame},
-		"parked after one":                                 {1, 0, false, true, cautionPark},
-		"parked after more":                                {9, 2, true, true, cautionPark},
-		"failures park nothing":                            {3, 3, true, true, cautionNone},
+		"a fresh message costs nothing":                    {0, 0, false, true, false, cautionNone},
+		"a suspect is counted":                             {0, 0, true, true, false, cautionCount},
+		"failures are no cut-short starts":                 {0, 5, false, true, false, cautionNone},
+		"a suspect that has failed is counted":             {0, 5, true, true, false, cautionCount},
+		"a start that failed was not cut short":            {1, 1, true, true, false, cautionCount},
+		"one cut-short start runs alone":                   {1, 0, true, true, false, cautionAlone},
+		"also when the store was closed cleanly meanwhile": {1, 0, false, true, false, cautionAlone},
+		"also among failures":                              {6, 5, true, true, false, cautionAlone},
+		"the second one is its own doing":                  {2, 0, true, true, false, cautionBlame},
+		"not once all suspects are settled":                {1, 0, false, false, false, cautionNone},
+		"which blames nobody less":                         {2, 0, false, false, false, cautionBlame},
+		"parked after one":                                 {1, 0, false, true, true, cautionPark},
+		"parked after more":                                {9, 2, true, true, true, cautionPark},
+		"failures park nothing":                            {3, 3, true, true, true, cautionNone},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, c.want, beforeRun(onefold.History{Starts: c.starts, Failures: c.failures}, c.suspect, c.park))
+			assert.Equal(t, c.want, beforeRun(onefold.History{Starts: c.starts, Failures: c.failures}, c.suspect, c.wary, c.park))
 		})
 	}
 }

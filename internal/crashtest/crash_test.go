@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onefold-go/onefold"
+	"github.com/onefold-go/onefold/consumer"
 	"github.com/onefold-go/onefold/internal/natstest"
 )
 
@@ -68,14 +70,41 @@ func killedAt(t *testing.T, js jetstream.JetStream, url, point string) {
 	require.NoError(t, w.input.Close())
 	require.NoError(t, w.cmd.Wait(), w.output)
 
+	blamed := blamedFor(t, js, "DEAD_"+point)
 	charged := contents(t, js, "CHARGES_"+point)
-	require.Len(t, charged, allOrders)
 	seen := map[string]bool{}
-	for _, id := range charged {
-		assert.False(t, seen[id], "order %s is charged twice", id)
+	for _, id := range slices.Concat(charged, blamed) {
+		assert.False(t, seen[id], "order %s has ended twice", id)
 		seen[id] = true
 	}
-	assert.Len(t, contents(t, js, "DEAD_"+point), allPoison)
+	require.Len(t, seen, allOrders)
+	assert.Len(t, contents(t, js, "DEAD_"+point), allPoison+len(blamed))
+	assert.LessOrEqual(t, len(blamed), mayBlame(point))
+}
+
+// mayBlame is how many orders may be taken for what kills the process when it is killed at point. If the kill hits
+// an order in flight, and the next one the same order while it runs alone, nothing tells the order from one that
+// kills the process. What the relay does never hits an order that runs alone.
+func mayBlame(point string) int {
+	if slices.Contains([]string{"fetched", "published", "settled"}, point) {
+		return 0
+	}
+	return 1
+}
+
+// blamedFor returns the IDs of the orders that were taken for what kills the process.
+func blamedFor(t *testing.T, js jetstream.JetStream, stream string) []string {
+	s, err := js.Stream(context.Background(), stream)
+	require.NoError(t, err)
+	var ids []string
+	for seq := uint64(1); seq <= s.CachedInfo().State.LastSeq; seq++ {
+		m, err := s.GetMsg(context.Background(), seq)
+		require.NoError(t, err)
+		if m.Header.Get(consumer.HeaderDeadReason) == "kills the process" {
+			ids = append(ids, m.Header.Get(consumer.HeaderDeadID))
+		}
+	}
+	return ids
 }
 
 // publishTwice publishes every order under two transport IDs, as a producer does that got no answer.
@@ -100,7 +129,7 @@ func settled(ctx context.Context, js jetstream.JetStream, p plan, point string) 
 	}
 	info := c.CachedInfo()
 	return info.NumPending == 0 && info.NumAckPending == 0 && info.Delivered.Consumer > 0 &&
-		count(ctx, js, "CHARGES_"+point) >= allOrders && count(ctx, js, "DEAD_"+point) >= allPoison
+		count(ctx, js, "CHARGES_"+point)+count(ctx, js, "DEAD_"+point) >= allOrders+allPoison
 }
 
 func count(ctx context.Context, js jetstream.JetStream, stream string) uint64 {
