@@ -127,4 +127,3 @@ func TestASuspectWhoseStateMovesGivesItsStartBack(t *testing.T) {
 	assert.EqualValues(t, 2, runs.Load())
 	assert.Equal(t, 1, r.events("acked")[0].event.Attempt)
 }
-
