@@ -32,6 +32,8 @@ var defaults = map[string]any{
 	"onefold.MaxStateKeyBytes":         onefold.MaxStateKeyBytes,
 	"onefold.MaxReasonBytes":           onefold.MaxReasonBytes,
 	"onefold.MaxStackBytes":            onefold.MaxStackBytes,
+	"consumer.DefaultBatchSize":        consumer.DefaultBatchSize,
+	"consumer.DefaultBatchWait":        consumer.DefaultBatchWait,
 	"consumer.DefaultConcurrency":      consumer.DefaultConcurrency,
 	"consumer.DefaultMaxAttempts":      consumer.DefaultMaxAttempts,
 	"consumer.DefaultRetryMin":         consumer.DefaultRetryMin,

@@ -43,9 +43,7 @@ func (c Config) check() error {
 			p.add("DeadLetterSubject: %w", err)
 		}
 	}
-	if c.Handler == nil {
-		p.add("Handler is nil; set it, for example with consumer.JSON")
-	}
+	c.checkHandler(&p)
 	c.checkNumbers(&p)
 	c.checkTimes(&p)
 	c.checkStart(&p)

@@ -32,12 +32,13 @@ const (
 	DefaultDeadLetterPrefix = "onefold.dead."
 )
 
-// Config says what to consume and how. Stream, Name and Handler are required; the zero value of every
+// Config says what to consume and how. Stream, Name and Handler or Batch are required; the zero value of every
 // other field is a good choice.
 type Config struct {
 	Stream  string          // stream to read; it must exist
 	Name    string          // name of the durable consumer; made if it does not exist, adopted if it does
 	Handler onefold.Handler // does the work
+	Batch   *Batch          // does the work of several messages in one call, in place of Handler
 
 	// FilterSubjects selects messages; empty: all of the stream, or what an adopted consumer has. To have
 	// an adopted consumer read all again, give ">".
@@ -79,11 +80,11 @@ type Config struct {
 	// a run has done, its message is parked: a dead letter of class onefold.ClassUnknown, with the outcome
 	// onefold.ParkedUnknown, that a person decides on. That is so after the death of the process, a lost claim, a
 	// zombie, a panic, a commit that was refused, an error that wraps onefold.ErrUnknown, and any error of a
-	// handler whose context was cancelled, or that wraps the end of a context, except Permanent and RetryAfter. Its price is a second commit for each
-	// message, before the handler runs.
+	// handler whose context was cancelled, or that wraps the end of a context, except Permanent and RetryAfter. Its
+	// price is a second commit for each message, before the handler runs.
 	ParkUnknown bool
 
-	Concurrency     int           // handlers running at once; default DefaultConcurrency
+	Concurrency     int           // messages in handlers at once; default DefaultConcurrency, or with Batch twice its Size
 	MaxAttempts     int           // runs before a failing message becomes a dead letter; default DefaultMaxAttempts
 	RetryMin        time.Duration // delay after the first failure; doubles; default DefaultRetryMin
 	RetryMax        time.Duration // longest delay; default DefaultRetryMax
@@ -132,6 +133,7 @@ type Config struct {
 // withDefaults returns c with every unset field at its default, except those that an adopted consumer
 // decides (AckWait, MaxAckPending, FilterSubjects).
 func (c Config) withDefaults() Config {
+	c.withBatch()
 	setDefault(&c.Concurrency, DefaultConcurrency)
 	setDefault(&c.MaxAttempts, DefaultMaxAttempts)
 	setDefault(&c.RetryMin, DefaultRetryMin)

@@ -49,6 +49,9 @@ func New(js jetstream.JetStream, st onefold.Store, cfg Config) (*Consumer, error
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("consumer %q on stream %q: %w", cfg.Name, cfg.Stream, err)
 	}
+	if cfg.Batch != nil {
+		cfg.Handler = newBatcher(*cfg.Batch, cfg.HandlerTimeout).handle
+	}
 	return &Consumer{js: js, st: st, cfg: cfg}, nil
 }
 

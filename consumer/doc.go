@@ -40,6 +40,8 @@
 // [JSON] and [Raw] decode bodies, and package consumer/protobuf another format. Whatever else shall happen around a
 // handler is a [Middleware]: [Timeout], [GiveUpAfter], or a function of yours; [Chain] puts them in order.
 //
+// [Batch] hands several messages to one call, each with an outcome and effects of its own.
+//
 // Config.OrderBy gives an order within keys, Config.RateLimit a pace; Consumer.Pause and Consumer.Resume stop it and
 // let it go on; Consumer.Health, ReadyHandler and LiveHandler tell how it is.
 //

@@ -245,3 +245,28 @@ func ExampleChain() {
 	// attempt 1
 	// attempt 2
 }
+
+// Several orders go into one statement of a database; each has an outcome of its own.
+func ExampleBatch() {
+	type order struct{ ID string }
+	withServer(func(js jetstream.JetStream) {
+		for _, id := range []string{"1", "2", "3"} {
+			publishOrder(js, "order-"+id, `{"ID":"`+id+`"}`)
+		}
+		runUntil(js, consumer.Config{Stream: "ORDERS", Name: "billing", Batch: &consumer.Batch{
+			Size: 3, Wait: time.Second,
+			Handler: consumer.JSONBatch(func(_ context.Context, batch []consumer.Decoded[order]) error {
+				fmt.Println("one statement for", len(batch), "orders")
+				for _, o := range batch {
+					if o.Value.ID == "2" {
+						o.Err = onefold.Permanent(errors.New("no such customer"))
+						continue
+					}
+					o.Effects.Result([]byte("billed"))
+				}
+				return nil
+			}),
+		}}, 3)
+	})
+	// Output: one statement for 3 orders
+}

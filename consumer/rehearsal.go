@@ -17,7 +17,7 @@ import (
 // handlers use that.
 //
 // Nothing happens between two calls: no heartbeat renews claims, nothing is pulled, and the floor is not moved. Messages
-// come in the order in which they are delivered, so that Config.OrderBy and RateLimit make nothing wait. An
+// come in the order in which they are delivered, so that Config.OrderBy and RateLimit make nothing wait, and Config.Batch gets batches of one. An
 // observer function that calls runtime.Goexit cuts the message off at that point, as the death of the process would;
 // the Rehearsal is of no use any more then and has to be closed.
 //
@@ -42,6 +42,9 @@ func NewRehearsal(st onefold.Store, cfg Config) (*Rehearsal, error) {
 	}
 	setDefault(&cfg.AckWait, DefaultAckWait)
 	cfg.RateLimit = nil // nobody waits here
+	if cfg.Batch != nil {
+		cfg.Handler = cfg.Batch.OneByOne()
+	}
 	s := newSession(cfg, st, newStatus(cfg), onefold.DefaultMaxPayload)
 	s.beat = heartbeatRule{ackWait: cfg.AckWait, lease: cfg.Lease}
 	s.floor.Store(&floor{})

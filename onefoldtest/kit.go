@@ -32,12 +32,15 @@ type Kit struct {
 	said     map[string]bool // what was reported once
 }
 
-// New returns a kit for cfg.Handler. cfg is the configuration of the service; Stream and Name may be left out. The test
+// New returns a kit for cfg.Handler, or for cfg.Batch with one message at a time. cfg is the configuration of the service; Stream and Name may be left out. The test
 // fails at once if it cannot work, or if it sets a clock: use [Kit.Clock].
 func New(tb testing.TB, cfg consumer.Config, probes ...*Probe) *Kit {
 	tb.Helper()
 	if cfg.Clock.Wall != nil || cfg.Clock.Mono != nil {
 		tb.Fatalf("onefoldtest: Config.Clock is set; leave it out, the kit's own clock moves with Advance")
+	}
+	if cfg.Batch != nil && cfg.Handler == nil {
+		cfg.Handler, cfg.Batch = cfg.Batch.OneByOne(), nil
 	}
 	setDefault(&cfg.Stream, "TEST")
 	setDefault(&cfg.Name, "handler")
