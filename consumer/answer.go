@@ -46,6 +46,7 @@ func (s *session) ackDuplicate(d *delivery) {
 func (s *session) settle(d *delivery) {
 	d.set(stageSettling)
 	s.yield(d)
+	s.passTurn(d)
 	s.reg.settle(d)
 	s.pull.displace(d)
 	s.background.Go(func() {
@@ -147,6 +148,7 @@ func (s *session) tellDropped(d *delivery, class onefold.Class, err error) {
 func (s *session) release(d *delivery) []*delivery {
 	d.set(stageEnded)
 	s.yield(d)
+	s.passTurn(d)
 	return s.reg.remove(d)
 }
 

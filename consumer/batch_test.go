@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -103,11 +104,14 @@ func TestAPoisonMessageDoesNotTakeItsBatchToTheDeadLetters(t *testing.T) {
 	}
 }
 
-func TestACallThatOverstaysIsOneZombieAndItsMessagesRunAgain(t *testing.T) {
+// batcher_test.go has that its leader alone becomes a zombie; here each may, when the machine is slow.
+func TestTheMessagesOfABatchWhoseCallOverstaysRunAgain(t *testing.T) {
 	r, g := newRig(t), newGate()
-	var once sync.Once
+	var called atomic.Bool
 	c := r.batched(4, func(context.Context, []*consumer.BatchItem) error {
-		once.Do(func() { _ = g.pass(context.Background()) })
+		if called.CompareAndSwap(false, true) {
+			return g.pass(context.Background())
+		}
 		return nil
 	})
 	c.Batch.Wait, c.HandlerTimeout = 20*time.Millisecond, 400*time.Millisecond
@@ -116,9 +120,10 @@ func TestACallThatOverstaysIsOneZombieAndItsMessagesRunAgain(t *testing.T) {
 	}
 	w := r.start(c)
 	r.awaitCount("acked", 4)
-	assert.Equal(t, 1, r.count("zombie"))
+	zombies := r.count("zombie")
+	assert.Positive(t, zombies)
 	close(g.open)
-	r.awaitCount("zombie ended", 1)
+	r.awaitCount("zombie ended", zombies)
 	w.end()
 	assert.Equal(t, 4, r.count("committed"))
 }

@@ -74,10 +74,12 @@ type delivery struct {
 	result    result           // what a requester is answered
 	class     onefold.Class    // why it became a dead letter
 	cause     error
-	repeated  bool  // the commit was tried before and its outcome was not known
-	conflicts int   // reruns so far
-	timedOut  bool  // the handler was told to stop before it returned
-	weight    int64 // what it holds of session.room; see alone.go
+	repeated  bool           // the commit was tried before and its outcome was not known
+	conflicts int            // reruns so far
+	timedOut  bool           // the handler was told to stop before it returned
+	weight    int64          // what it holds of session.room; see alone.go
+	reads     []onefold.Read // of the last run
+	turn      *stateKey      // what it has the turn at, or waits for; see turns.go
 
 	followers []*delivery // guarded by the registry
 }

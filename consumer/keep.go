@@ -88,6 +88,7 @@ func (s *session) renew(ctx context.Context, d *delivery) bool {
 		d.cancel(err)
 		s.deposed = append(s.deposed, deposed{d, s.clock.Mono()})
 		s.yield(d)
+		s.passTurn(d)
 		followers := s.reg.remove(d)
 		s.tellLost(d, err)
 		s.pull.end(d)

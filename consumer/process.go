@@ -22,7 +22,8 @@ import (
 //	finish  [acked]      tell the server
 //
 // receive runs on the client's goroutine, claim and handle on a worker, commit and finish on a committer.
-// answer.go is how a delivery ends, rerun.go what follows when state moves under a run, trouble.go what happens while the store does not answer.
+// answer.go is how a delivery ends, rerun.go what follows when state moves under a run, trouble.go what happens
+// while the store does not answer.
 
 // receive takes one delivery from the client. It never blocks.
 func (s *session) receive(m jetstream.Msg) {
@@ -278,6 +279,7 @@ func (s *session) handle(w *worker, d *delivery) {
 // handled acts on how the handler ended. After a Goexit it runs in a deferred function.
 func (s *session) handled(w *worker, d *delivery, err error) {
 	entry, buffering := d.fx.Seal()
+	d.reads = entry.Reads
 	if err == nil {
 		err = buffering
 	}

@@ -54,6 +54,7 @@ type session struct {
 	stops    stops
 	zombies  zombies
 	deposed  []deposed // the heartbeat's own
+	turns    turns
 	suspects suspicion
 	wary     atomic.Bool // runs take room, so that a suspect can run alone
 	room     *semaphore.Weighted

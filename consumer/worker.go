@@ -69,6 +69,9 @@ func (s *session) worker(first func()) {
 // carry brings one message to the committers, or to its end.
 func (s *session) carry(w *worker, d *delivery) {
 	if d.conflicts > 0 {
+		if !s.awaitTurn(d) {
+			return
+		}
 		if s.wary.Load() && !s.enter(d, cautionNone) {
 			return
 		}

@@ -137,6 +137,7 @@ func (s *session) revoke(d *delivery, now time.Duration) {
 // the one that is lost; it takes over the place in the wait group.
 func (s *session) writeOff(d *delivery) {
 	s.yield(d)
+	s.passTurn(d)
 	n := s.zombies.add(d)
 	if s.obs.Zombie != nil {
 		e := s.zombieEvent(d, n)
