@@ -41,6 +41,19 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
+// newClusterRig is a rig on three servers that replicate its stream.
+func newClusterRig(t testing.TB) (*rig, *natstest.Cluster) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	cluster := natstest.StartCluster(t, 3)
+	r := &rig{journal: newJournal(ctx, t), t: t, ctx: ctx, data: memstore.NewData(onefold.Clock{})}
+	r.nc, r.js = cluster.Connect(t)
+	r.open(nil)
+	r.stream(jetstream.StreamConfig{Name: "IN", Subjects: []string{"in.>"}, Replicas: 3})
+	return r, cluster
+}
+
 // open opens the data as a new process would.
 func (r *rig) open(o *memstore.Options) {
 	r.t.Helper()

@@ -1,6 +1,7 @@
 package natstest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -16,6 +17,7 @@ import (
 // Options changes the server. The zero value is a server on a random port of 127.0.0.1 with the server's
 // own limits.
 type Options struct {
+	Name         string        // of the server; "": onefold-test
 	MaxPayload   int32         // bytes of one message; 0: the server's default, 1 MiB
 	StoreLimit   int64         // bytes of file storage for all streams; 0: what the disk has
 	SyncAlways   bool          // sync each write before it is answered
@@ -85,7 +87,7 @@ func (s *Server) serverOptions() (*server.Options, error) {
 			return nil, err
 		}
 	}
-	o.ServerName = "onefold-test"
+	o.ServerName = cmp.Or(s.options.Name, "onefold-test")
 	o.Host, o.Port = "127.0.0.1", s.port
 	o.MaxPayload = s.options.MaxPayload
 	o.JetStream, o.StoreDir, o.JetStreamMaxStore, o.SyncAlways = true, s.dir, s.options.StoreLimit, s.options.SyncAlways

@@ -66,3 +66,21 @@ func TestOptionsReachTheServer(t *testing.T) {
 	nc, _ := s.Connect(t)
 	assert.EqualValues(t, 512, nc.MaxPayload())
 }
+
+func TestAClusterReplicatesAndLivesOnWithoutOneOfItsServers(t *testing.T) {
+	ctx := testContext(t)
+	c := natstest.StartCluster(t, 3)
+	nc, js := c.Connect(t)
+	s, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>"}, Replicas: 3})
+	require.NoError(t, err)
+	_, err = js.Publish(ctx, "s.1", []byte("kept"))
+	require.NoError(t, err)
+	leader := c.Named(s.CachedInfo().Cluster.Leader)
+	require.NotNil(t, leader)
+	assert.Nil(t, c.Named("other"))
+	leader.Stop()
+	require.Eventually(t, func() bool {
+		_, err := js.Publish(ctx, "s.1", nil)
+		return err == nil && nc.IsConnected()
+	}, 30*time.Second, 10*time.Millisecond)
+}
