@@ -75,11 +75,11 @@ func (c *Cluster) Named(name string) *Server {
 func freePorts(tb testing.TB, n int) (ports []int) {
 	tb.Helper()
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", "127.0.0.1:0")
 		if err != nil {
 			tb.Fatal(err)
 		}
-		defer l.Close() // after all are found, so that they differ
+		defer func() { _ = l.Close() }() // after all are found, so that they differ
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
 	return ports
