@@ -20,8 +20,8 @@
 //     run.)
 //   - It calls nobody directly, or passes on fx.IdempotencyKey. Put a [Probe] into the stand-in for the called
 //     service. The kit counts its calls over all runs of a key, and fails when there was more than one without a key,
-//     or when two runs passed different keys. Runs that end with an error or a panic count, because what they have
-//     called is called; they may have passed a part of the keys only.
+//     or when two runs that read the same state passed different keys. Runs that end with an error or a panic count,
+//     because what they have called is called; they may have passed a part of the keys only.
 //   - It ends with its run. A call of a probe after the handler has returned comes from a goroutine that was left
 //     behind.
 //

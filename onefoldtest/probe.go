@@ -69,9 +69,11 @@ func (w *world) checkProbes() {
 
 func (w *world) checkProbe(p *Probe, key onefold.Key, runs []*run) {
 	k := w.kit
+	w.mu.Lock()
 	k.mu.Lock()
 	verdict := judge(p, runs)
 	k.mu.Unlock()
+	w.mu.Unlock()
 	if verdict == "" {
 		return
 	}
@@ -81,7 +83,8 @@ func (w *world) checkProbe(p *Probe, key onefold.Key, runs []*run) {
 		len(runs), key, verdict, p.name, key.IdempotencyKey(p.name))
 }
 
-// judge says what is wrong with the calls of one key's runs, or "".
+// judge says what is wrong with the calls of one key's runs, or "". A call without a key counts in any run; keys are
+// compared between runs that have read the same state, because a handler may decide by what it reads.
 func judge(p *Probe, runs []*run) string {
 	keyless := 0
 	sets := make([][]string, len(runs))
@@ -98,7 +101,7 @@ func judge(p *Probe, runs []*run) string {
 	}
 	for i, again := range runs {
 		for j, first := range runs[:i] {
-			if !agree(sets[j], sets[i], first.complete() && again.complete()) {
+			if !agree(sets[j], sets[i], first.complete() && again.complete()) && sameState(first, again) {
 				return fmt.Sprintf("passed other idempotency keys to %q in each: run %d passed [%s], run %d [%s]", p.name,
 					first.number, strings.Join(sets[j], " "), again.number, strings.Join(sets[i], " "))
 			}
@@ -115,18 +118,6 @@ func agree(a, b []string, complete bool) bool {
 		return slices.Equal(a, b)
 	}
 	return within(a, b) || within(b, a)
-}
-
-// within reports whether all of part is in whole.
-func within[T comparable](part, whole []T) bool {
-	if len(part) > len(whole) {
-		return false
-	}
-	set := make(map[T]bool, len(whole))
-	for _, item := range whole {
-		set[item] = true
-	}
-	return !slices.ContainsFunc(part, func(item T) bool { return !set[item] })
 }
 
 // passed is the set of keys that r passed on to p.

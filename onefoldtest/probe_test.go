@@ -3,6 +3,7 @@ package onefoldtest_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strconv"
 	"sync"
 	"testing"
@@ -100,4 +101,73 @@ func TestAnErrorAfterAFreshKeyIsCaughtByRunAlone(t *testing.T) {
 		kit.Run(kit.Message("in", "a", 1))
 	})
 	assert.Contains(t, got, `passed other idempotency keys to "pay" in each: run 1 passed [1], run 2 [2]`)
+}
+
+// payOnce calls under a stable key unless the state says that it is paid.
+func payOnce(ctx context.Context, fx *onefold.Effects, call func(key string)) error {
+	_, paid, err := fx.Get(ctx, "orders", "paid")
+	if err != nil || paid {
+		return err
+	}
+	call(fx.IdempotencyKey("pay"))
+	return nil
+}
+
+func TestRunsThatHaveReadOtherStateMayCallOthers(t *testing.T) {
+	fails := func(how func() error) func(context.Context, *onefold.Effects, func(string)) error {
+		return func(ctx context.Context, fx *onefold.Effects, call func(string)) error {
+			data, _, err := fx.Get(ctx, "orders", "paid")
+			call(fx.IdempotencyKey(string(data)))
+			if err != nil || fx.Attempt() > 1 {
+				return err
+			}
+			return how()
+		}
+	}
+	for name, handler := range map[string]func(context.Context, *onefold.Effects, func(string)) error{
+		"no call after a conflict": payOnce,
+		"a key from what was read": fails(func() error { return nil }),
+		"then an error":            fails(func() error { return errors.New("not yet") }),
+		"then a panic":             fails(func() error { panic("no") }),
+		"then the end of the goroutine": fails(func() error {
+			runtime.Goexit()
+			return nil
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			pay := onefoldtest.NewProbe("pay")
+			kit := onefoldtest.New(t, consumer.Config{Handler: func(ctx context.Context, _ *onefold.Message, fx *onefold.Effects) error {
+				return handler(ctx, fx, pay.Called)
+			}}, pay)
+			early, late := kit.Message("in", "a", 1), kit.Message("in", "b", 1)
+			if name == "no call after a conflict" || name == "a key from what was read" {
+				kit.During(early, func() { kit.Seed("orders", "paid", 1) })
+			} else {
+				kit.Deliver(early)
+				kit.Seed("orders", "paid", 1)
+			}
+			kit.Run(early)
+			kit.Succeeded(early)
+			kit.Survives(late)
+		})
+	}
+}
+
+func TestRunsThatHaveReadTheSameAreComparedHoweverFarTheyCame(t *testing.T) {
+	fresh := 0
+	got := judged(t, func(tb testing.TB) {
+		pay := onefoldtest.NewProbe("pay")
+		kit := onefoldtest.New(tb, consumer.Config{Handler: func(ctx context.Context, _ *onefold.Message, fx *onefold.Effects) error {
+			if err := payOnce(ctx, fx, func(string) { fresh++; pay.Called(strconv.Itoa(fresh)) }); err != nil {
+				return err
+			}
+			if err := failsFirst(fx); err != nil {
+				return err
+			}
+			_, err := count(ctx, fx, "numbers", "orders")
+			return err
+		}}, pay)
+		kit.Run(kit.Message("in", "a", 1))
+	})
+	assert.Contains(t, got, `run 1 passed [1], run 2 [2]`)
 }

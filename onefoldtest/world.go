@@ -67,7 +67,11 @@ func (w *world) copy() (*world, error) {
 	w.mu.Lock()
 	c := &world{
 		kit: w.kit, clock: storetest.NewClock(), data: w.data.Clone(), sent: slices.Clone(w.sent),
-		runs: slices.Clone(w.runs), reasons: maps.Clone(w.reasons), tables: maps.Clone(w.tables),
+		reasons: maps.Clone(w.reasons), tables: maps.Clone(w.tables),
+	}
+	for _, r := range w.runs {
+		one := *r
+		c.runs = append(c.runs, &one)
 	}
 	w.mu.Unlock()
 	c.clock.Advance(w.clock.Mono() - c.clock.Mono()) // all clocks of a kit start alike and move by Advance alone
