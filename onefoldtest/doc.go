@@ -14,10 +14,10 @@
 // Its effects, which it asks for through fx, happen once, whatever it does. Three things are its own to get right, and
 // the kit looks at them in whatever a test does:
 //
-//   - A rerun asks for the same. Two runs of one key that read the same state must ask for equal effects: IDs, kinds,
-//     targets, headers, payloads, ordering keys, timers, writes and result. A handler that takes an ID or a time from
-//     anywhere but the message fails here, with the difference. (NotBefore is not compared: a delay may count from the
-//     run.)
+//   - A rerun asks for the same. Two runs of one key that read the same state must ask for equal
+//     effects (IDs, kinds, targets, headers, payloads, ordering keys, timers, calls at least or at most once), writes
+//     (with how long they are kept) and result. A handler that takes an ID or a time from anywhere but the message
+//     fails here, with the difference. (NotBefore is not compared: a delay may count from the run.)
 //   - It calls nobody directly, or passes on fx.IdempotencyKey. Put a [Probe] into the stand-in for the called
 //     service. The kit counts its calls over all runs of a key, and fails when there was more than one without a key,
 //     or when two runs that read the same state passed different keys. Runs that end with an error or a panic count,
