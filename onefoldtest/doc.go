@@ -14,7 +14,7 @@
 // Its effects, which it asks for through fx, happen once, whatever it does. Three things are its own to get right, and
 // the kit looks at them in whatever a test does:
 //
-//   - A rerun asks for the same. Two runs of one key that read the same state must ask for equal
+//   - A rerun asks for the same. Two runs of one key that read the same state, in whatever order, must ask for equal
 //     effects (IDs, kinds, targets, headers, payloads, ordering keys, timers, calls at least or at most once), writes
 //     (with how long they are kept) and result. A handler that takes an ID or a time from anywhere but the message
 //     fails here, with the difference. (NotBefore is not compared: a delay may count from the run.)

@@ -2,6 +2,7 @@ package onefoldtest_test
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"time"
 
@@ -55,4 +56,43 @@ func TestARerunAsksForTheSameKindOfCallAndLifeOfState(t *testing.T) {
 			assert.Contains(t, got, c.want)
 		})
 	}
+}
+
+func TestRunsThatReadTheSameInAnotherOrderAreCompared(t *testing.T) {
+	runs := 0
+	read := func(ctx context.Context, fx *onefold.Effects) error {
+		runs++
+		for i := range 2 { // as the order of a map does
+			if _, err := count(ctx, fx, "numbers", strconv.Itoa((i+runs)%2)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	assert.Empty(t, survived(t, func(ctx context.Context, _ *onefold.Message, fx *onefold.Effects) error {
+		return read(ctx, fx)
+	}), "the order alone is no difference")
+	assert.Contains(t, survived(t, func(ctx context.Context, _ *onefold.Message, fx *onefold.Effects) error {
+		fx.Publish("out", runs)
+		return read(ctx, fx)
+	}), "asked for something else than run 1:\n  - effect 0, payload: ")
+}
+
+func TestCallsAreComparedBetweenRunsThatReadTheSameInAnotherOrder(t *testing.T) {
+	runs := 0
+	got := judged(t, func(tb testing.TB) {
+		pay := onefoldtest.NewProbe("pay")
+		kit := onefoldtest.New(tb, consumer.Config{Handler: func(ctx context.Context, _ *onefold.Message, fx *onefold.Effects) error {
+			runs++
+			for i := range 2 {
+				if _, _, err := fx.Get(ctx, "numbers", strconv.Itoa((i+runs)%2)); err != nil {
+					return err
+				}
+			}
+			pay.Called(strconv.Itoa(runs))
+			return nil
+		}}, pay)
+		kit.Survives(kit.Message("in", "a", 1))
+	})
+	assert.Contains(t, got, `passed other idempotency keys to "pay" in each`)
 }

@@ -90,13 +90,14 @@ func (w *world) finish(r *run, fx *onefold.Effects, err error) {
 	}
 }
 
-// sameState reports whether two runs have read the same state. One that did not complete may not have come to all of
-// what the other has read.
-func sameState(a, b *run) bool {
-	if a.complete() && b.complete() {
-		return slices.Equal(a.entry.Reads, b.entry.Reads)
+// sameState reports whether two runs have read the same state, in whatever order. One that did not complete may not have
+// come to all of what the other has read.
+func sameState(first, again *run) bool {
+	a, b := first.entry.Reads, again.entry.Reads
+	if first.complete() && again.complete() {
+		return len(a) == len(b) && within(a, b) // nothing is in Reads twice
 	}
-	return within(a.entry.Reads, b.entry.Reads) || within(b.entry.Reads, a.entry.Reads)
+	return within(a, b) || within(b, a)
 }
 
 // within reports whether all of part is in whole.
