@@ -26,6 +26,7 @@ type session struct {
 	calls    *calls
 	verifier verifier
 	looks    chan string // names of streams to look at
+	cut      string      // the one whose look the end has cut short
 
 	// Used by the collecting goroutine only.
 	troubles troubles
@@ -82,6 +83,7 @@ func (s *session) run(ctx context.Context) error {
 	s.calls.giveBack() // so that none is started any more; they go back with the feed
 	s.calls.await(work)
 	beside.Wait()
+	s.unseen()
 	return err
 }
 
