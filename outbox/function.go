@@ -15,7 +15,8 @@ import (
 // [onefold.Effects.CallOnce]. Do is required. Its functions may be called from several goroutines at once, and must
 // return soon after their context has ended: a call is over when Do has returned, and not before.
 type Function struct {
-	// Do makes the call. The row ends when it returns nil. What else it returns decides what follows:
+	// Do makes the call; [JSON] makes one that takes a decoded payload. The row ends when it returns nil. What else it
+	// returns decides what follows:
 	//
 	//	onefold.Permanent        parked at once
 	//	onefold.RetryAfter       called again no sooner than that; the attempt counts. It says that nothing has
