@@ -30,6 +30,7 @@ func (s *session) finish(ctx context.Context, answers []answer) error {
 		s.captures.learn(ctx, answers)
 	}
 	for _, a := range answers {
+		s.arrived(a.ack)
 		if s.relay.verified.doubts(a) {
 			s.verifier.asked <- a
 			continue

@@ -354,3 +354,50 @@ func TestAThousandPoisonRowsAtTheHeadDelayNoOther(t *testing.T) {
 		}
 	})
 }
+
+func TestScenario_O06_RowsThatWaitedWhenTheProcessDiedGoOutAtTheNextStartWithoutTraffic(t *testing.T) {
+	r := newRig(t)
+	data := memstore.NewData(onefold.Clock{})
+	open := func() {
+		st, err := memstore.Open(data, nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = st.Close(context.Background()) })
+		r.st = st
+	}
+	open()
+	r.emitMany("m", 50, "out.a")
+	feed, err := r.st.Feed(r.ctx, time.Hour) // a relay that dies while it holds some of them
+	require.NoError(t, err)
+	_, err = feed.Next(r.ctx, 10)
+	require.NoError(t, err)
+	data.Crash()
+	open()
+	r.run(outbox.Config{})
+	r.await("settled", 50)
+	r.requireEachOnce("m", 50)
+}
+
+func TestScenario_O09_TwoStoresThatSendToTwoStreamsMarkEachRowWhereItCameFrom(t *testing.T) {
+	r := newRig(t)
+	r.stream(jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"other.>"}})
+	first, second := r.st, memstore.New()
+	t.Cleanup(func() { _ = second.Close(context.Background()) })
+	for _, st := range []onefold.Store{first, second} {
+		r.st = st
+		r.run(outbox.Config{})
+	}
+	for i, st := range []onefold.Store{first, second, first, second} {
+		r.st = st
+		r.emit(fmt.Sprint("m", i), onefold.Effect{Target: "out.a"})
+		r.emit(fmt.Sprint("n", i), onefold.Effect{Target: "other.a"})
+	}
+	r.await("settled", 8)
+	for _, st := range []onefold.Store{first, second} {
+		stats, err := st.Stats(r.ctx)
+		require.NoError(t, err)
+		assert.Zero(t, stats.Waiting)
+	}
+	assert.Len(t, r.stored("OUT"), 4)
+	assert.Len(t, r.stored("OTHER"), 4)
+	assert.Len(t, r.events("published"), 8)
+}

@@ -16,7 +16,7 @@ import (
 
 // session is the life of one feed. The fetcher goroutine takes rows and sends them; the calling goroutine
 // collects answers and settles rows; a third only watches for the connection's end, a fourth reads messages that the
-// server calls duplicates; and each call has its own.
+// server calls duplicates, a fifth looks at the streams that answer; and each call has its own.
 type session struct {
 	relay    *Relay
 	feed     onefold.Feed
@@ -25,6 +25,7 @@ type session struct {
 	window   *window // of messages
 	calls    *calls
 	verifier verifier
+	looks    chan string // names of streams to look at
 
 	// Used by the collecting goroutine only.
 	troubles troubles
@@ -36,7 +37,7 @@ type session struct {
 func newSession(r *Relay, feed onefold.Feed, pub *publisher) *session {
 	c := &r.config
 	return &session{
-		relay: r, feed: feed, conn: c.JetStream.Conn(), pub: pub, window: newWindow(c.Window),
+		relay: r, feed: feed, looks: make(chan string, 16), conn: c.JetStream.Conn(), pub: pub, window: newWindow(c.Window),
 		troubles: troubles{lowest: c.RetryMin, highest: c.RetryMax},
 		captures: captures{
 			timeout: c.PublishTimeout, now: c.Clock.Mono,
@@ -71,6 +72,7 @@ func (s *session) run(ctx context.Context) error {
 	})
 	verifying, endVerifying := context.WithCancel(work)
 	beside.Go(func() { s.verifier.run(verifying) })
+	beside.Go(func() { s.lookAtTargets(verifying) })
 	fetched := make(chan error, 1)
 	go func() { fetched <- s.fetch(fetching) }()
 	err := s.collect(work, fetched, stop)
