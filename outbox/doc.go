@@ -25,6 +25,9 @@
 //		})},
 //	}}
 //
+// A row may wait for its time (Effect.NotBefore), and one with a name (Effect.Timer) may be replaced or cancelled until
+// it has left; [onefold.Effects.Emit] says how, and its example shows a reminder.
+//
 // What is promised: every committed row is published at least once and always under the same ID, which is
 // both its Nats-Msg-Id and its Onefold-Id. Within the stream's duplicate window the server drops the copies,
 // after it the consumer does. A row leaves the outbox when its stream has answered, never because of what a
