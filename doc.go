@@ -28,7 +28,7 @@
 //
 // An effect with NotBefore waits in the store for its time. One with a Timer has a name: another effect of the same name,
 // of the same consumer, replaces it as long as it has not left, and one with Cancel removes it; see [Effects.Emit]. A
-// service is a store, a consumer with such a handler and a relay, kept going by [Run].
+// service is a store, a consumer with such a handler and a relay, kept going by [Run]; examples/quickstart is one.
 //
 // What is promised, per key and within its retention:
 //

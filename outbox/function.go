@@ -54,7 +54,7 @@ const (
 // Call is what a registered function is given.
 type Call struct {
 	Name    string         // what it is registered under
-	Key     string         // idempotency key: the ID of the effect, the same in each call of it and in a rerun of its handler
+	Key     string         // idempotency key: what the row leaves under (onefold.Row.LeavesAs), the same in each call of it and in a rerun of its handler
 	Payload []byte         // what the handler gave; the function may keep it
 	Header  onefold.Header // of the effect
 	Attempt int            // 1 for the first; calls that were cut short are counted, too
