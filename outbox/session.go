@@ -123,10 +123,12 @@ func (s *session) fetch(ctx context.Context) error {
 	}
 }
 
-// launch sends rows, or answers for those that this relay cannot send.
+// launch sends rows, or answers for those that this relay cannot send. From here on a row has the ID that it leaves
+// under; the store knows it by its handle.
 func (s *session) launch(rows []onefold.Row) {
 	for i := range rows {
 		row := &rows[i]
+		row.Effect.ID = row.LeavesAs()
 		if f := s.relay.config.Observer.Fetched; f != nil {
 			f(s.relay.rowEvent(row))
 		}
