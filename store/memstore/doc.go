@@ -4,10 +4,11 @@
 //
 // It is for tests and for trying things out. A [Data] stands for what a disk would hold and a [Store] for
 // one process that has it open, so tests of restarts and crashes need no files: close a Store or cut it
-// off with [Data.Crash], then open the same Data again. Everything is gone when the process ends.
+// off with [Data.Crash], then open the same Data again, or go on with a copy of it ([Data.Clone]). Everything is gone
+// when the process ends.
 //
 // Reading order: data.go (what is kept), store.go, begin.go, commit.go, feed.go, settle.go, record.go,
-// scan.go.
+// scan.go, clone.go.
 //
 // This package imports package onefold and the standard library.
 package memstore
