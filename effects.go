@@ -245,6 +245,18 @@ func (fx *Effects) Publish(subject string, v any) {
 // Emit asks for one effect with all its fields: headers, an ordering key, a time not to be sent before,
 // a timer name. Kind defaults to KindMessage; ID is set here and must be empty. Header and Payload are
 // copied: the caller may use them again.
+//
+// NotBefore is an appointment by the wall clock: the effect stays in the store, restarts included, and leaves when the
+// time has come and a relay runs.
+//
+// Timer gives an effect a name in the scope of the key, so that later messages of the same consumer (or later work of
+// the same Key.Scope, with outbox.Enqueue) can replace it by one of the same name, or remove it with Cancel, as long as
+// it has not left. The name says what the timer is about, "overdue/order-7": one that is called "overdue" for every order
+// is one timer for all of them. Nothing is replaced or removed unless this run is committed, and cancelling what is not there is no
+// error. Each setting leaves under an ID of its own: one that is set again after it has left is no duplicate. Two rules
+// go with it. One that is leaving just now may be cancelled and leave nevertheless, so whoever gets it looks whether it
+// is still wanted. And the commits decide which setting is the last: where several messages set and cancel one timer
+// give them an order, with consumer.Config.OrderBy.
 func (fx *Effects) Emit(e Effect) {
 	e.Header, e.Payload = e.Header.clone(), slices.Clone(e.Payload)
 	fx.emit(e)
@@ -270,7 +282,7 @@ func (fx *Effects) emit(e Effect) {
 		return
 	}
 	if e.Timer != "" {
-		e.ID = fx.run.Key.TimerID(e.Timer)
+		e.ID = fx.run.Key.timerPlace(e.Timer)
 	} else {
 		e.ID = fx.run.Key.EffectID(index)
 	}

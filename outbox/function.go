@@ -15,7 +15,8 @@ import (
 // [onefold.Effects.CallOnce]. Do is required. Its functions may be called from several goroutines at once, and must
 // return soon after their context has ended: a call is over when Do has returned, and not before.
 type Function struct {
-	// Do makes the call. The row ends when it returns nil. What else it returns decides what follows:
+	// Do makes the call; [JSON] makes one that takes a decoded payload. The row ends when it returns nil. What else it
+	// returns decides what follows:
 	//
 	//	onefold.Permanent        parked at once
 	//	onefold.RetryAfter       called again no sooner than that; the attempt counts. It says that nothing has
@@ -54,7 +55,7 @@ const (
 // Call is what a registered function is given.
 type Call struct {
 	Name    string         // what it is registered under
-	Key     string         // idempotency key: the ID of the effect, the same in each call of it and in a rerun of its handler
+	Key     string         // idempotency key: what the row leaves under (onefold.Row.LeavesAs), the same in each call of it and in a rerun of its handler
 	Payload []byte         // what the handler gave; the function may keep it
 	Header  onefold.Header // of the effect
 	Attempt int            // 1 for the first; calls that were cut short are counted, too

@@ -26,8 +26,8 @@ type session struct {
 	calls    *calls
 	verifier verifier
 	looks    chan string // names of streams to look at
-	cut      string      // the one whose look the end has cut short
 	silences silences
+	cut      string // the one whose look the end has cut short
 
 	// Used by the collecting goroutine only.
 	troubles troubles
@@ -123,10 +123,12 @@ func (s *session) fetch(ctx context.Context) error {
 	}
 }
 
-// launch sends rows, or answers for those that this relay cannot send.
+// launch sends rows, or answers for those that this relay cannot send. From here on a row has the ID that it leaves
+// under; the store knows it by its handle.
 func (s *session) launch(rows []onefold.Row) {
 	for i := range rows {
 		row := &rows[i]
+		row.Effect.ID = row.LeavesAs()
 		if f := s.relay.config.Observer.Fetched; f != nil {
 			f(s.relay.rowEvent(row))
 		}

@@ -7,6 +7,14 @@
 // off with [Data.Crash], then open the same Data again, or go on with a copy of it ([Data.Clone]). Everything is gone
 // when the process ends.
 //
+//	data := memstore.NewData(onefold.Clock{})
+//	st, err := memstore.Open(data, nil) // or memstore.New(), where nothing has to outlive the Store
+//	// ... use st as any store ...
+//	data.Crash()                       // the process dies
+//	st, err = memstore.Open(data, nil) // and another one finds what was committed
+//
+// What is promised is the contract of [onefold.Store], except that nothing is durable (Info.Durable is false).
+//
 // Reading order: data.go (what is kept), store.go, begin.go, commit.go, feed.go, settle.go, record.go,
 // scan.go, clone.go.
 //
