@@ -86,7 +86,7 @@ func (fx *Effects) Init(run RunInfo, state StateReader) {
 	if run.Limits.MaxEntry <= 0 {
 		run.Limits.MaxEntry = DefaultMaxEntry
 	}
-	fx.run, fx.state = run, state
+	fx.run, fx.state, fx.bytes = run, state, len(run.Key.Scope)+len(run.Key.ID)
 }
 
 // Key is the identity that the message is deduped by.
@@ -110,30 +110,47 @@ func (fx *Effects) IdempotencyKey(name string) string { return fx.run.Key.Idempo
 // committed, the commit is refused and the handler runs again. Own earlier Put and Delete are seen.
 // ok is false if the key is absent; that, too, is a remembered read.
 func (fx *Effects) Get(ctx context.Context, table, key string) (data []byte, ok bool, err error) {
-	fx.mu.Lock()
-	defer fx.mu.Unlock()
-	if fx.sealed {
-		return nil, false, fx.noteLate()
+	written, err := fx.beforeRead(table, key)
+	if err != nil {
+		return nil, false, err
 	}
-	if err := checkStateName(table, key); err != nil {
-		return nil, false, fx.fail(err)
-	}
-	for i := len(fx.entry.Writes) - 1; i >= 0; i-- {
-		if w := &fx.entry.Writes[i]; w.Table == table && w.Key == key {
-			return slices.Clone(w.Value), !w.Delete, nil
-		}
-	}
-	if fx.state == nil {
-		return nil, false, fx.fail(fmt.Errorf("%w: this run has no state to read", ErrUnsupported))
+	if written != nil {
+		return slices.Clone(written.Value), !written.Delete, nil
 	}
 	// The lock is not held over the read: a goroutine that a handler has left behind in here must not keep
 	// the handler's own return waiting.
-	fx.mu.Unlock()
 	v, err := fx.state.Read(ctx, table, key)
-	fx.mu.Lock()
 	if err != nil {
 		return nil, false, fmt.Errorf("read state %q/%s: %w", table, showID(key), err)
 	}
+	return fx.noteRead(table, key, v)
+}
+
+// beforeRead returns the write that answers a read already, or why there can be none.
+func (fx *Effects) beforeRead(table, key string) (*Write, error) {
+	fx.mu.Lock()
+	defer fx.mu.Unlock()
+	if fx.sealed {
+		return nil, fx.noteLate()
+	}
+	if err := checkStateName(table, key); err != nil {
+		return nil, fx.fail(err)
+	}
+	for i := len(fx.entry.Writes) - 1; i >= 0; i-- {
+		if w := fx.entry.Writes[i]; w.Table == table && w.Key == key {
+			return &w, nil
+		}
+	}
+	if fx.state == nil {
+		return nil, fx.fail(fmt.Errorf("%w: this run has no state to read", ErrUnsupported))
+	}
+	return nil, nil
+}
+
+// noteRead remembers the version that was read.
+func (fx *Effects) noteRead(table, key string, v Value) (data []byte, ok bool, err error) {
+	fx.mu.Lock()
+	defer fx.mu.Unlock()
 	if fx.sealed {
 		return nil, false, fx.noteLate()
 	}

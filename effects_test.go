@@ -265,3 +265,27 @@ func TestJoinIsLeftToTheCommitWhereTheStoreIsNotKnown(t *testing.T) {
 	require.NoError(t, fx.Join(joinFor("anywhere")))
 	require.ErrorIs(t, fx.Join(nil), onefold.ErrInvalid)
 }
+
+// panicking is a store that panics when it is read.
+type panicking struct{}
+
+func (panicking) Read(context.Context, string, string) (onefold.Value, error) { panic("read") }
+
+func TestAPanicInAReadLeavesTheEffectsUsable(t *testing.T) {
+	fx := onefold.NewEffects(onefold.RunInfo{Key: onefold.Key{Scope: "s", ID: "i"}}, panicking{})
+	assert.PanicsWithValue(t, "read", func() { _, _, _ = fx.Get(t.Context(), "t", "k") })
+	_, err := fx.Seal()
+	assert.NoError(t, err)
+}
+
+func TestWhatFitsIntoTheBufferFitsIntoTheEntry(t *testing.T) {
+	key := onefold.Key{Scope: strings.Repeat("s", 100), ID: strings.Repeat("i", 100)}
+	for n := 500; n < 1000; n++ {
+		fx := onefold.NewEffects(onefold.RunInfo{Key: key, Limits: onefold.Limits{MaxEntry: 1000}}, nil)
+		fx.Publish("a", make([]byte, n))
+		e, err := fx.Seal()
+		if e.Key = key; err == nil {
+			assert.LessOrEqual(t, e.Bytes(), 1000)
+		}
+	}
+}

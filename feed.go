@@ -81,5 +81,6 @@ type Settlement struct {
 	At        time.Time // Delayed: not before; zero: at once
 	Uncounted bool      // Delayed: this try uses up no attempt
 	Hold      bool      // Parked: later rows of its OrderKey wait for a person
+	Untried   bool      // Parked: the call that was announced has certainly not happened
 	Reason    string    // Delayed, Parked, Discarded; truncated by the store to MaxReasonBytes
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -115,4 +116,8 @@ func ExampleSlogObserver() {
 	obs.State(onefold.StateEvent{Part: "relay", From: "new", To: "running"})
 	fmt.Print(out.String())
 	// Output: level=INFO msg=state part=relay from=new to=running
+}
+
+func TestAPartThatExitsItsGoroutineIsAnError(t *testing.T) {
+	require.ErrorIs(t, onefold.Run(t.Context(), partFunc(func(context.Context) error { runtime.Goexit(); return nil })), onefold.ErrGoexit)
 }

@@ -22,7 +22,8 @@ type Function struct {
 	//	onefold.RetryAfter       called again no sooner than that; the attempt counts. It says that nothing has
 	//	                         happened.
 	//	onefold.ErrUnavailable   what it calls is away and nothing has happened: called again later, however long;
-	//	                         uses up no attempt
+	//	                         uses up no attempt. Asked for with CallOnce it is like any other, because a store
+	//	                         that the function has used says the same: return RetryAfter
 	//	any other, a panic, runtime.Goexit, an end of its context
 	//	                         a refused attempt: called again after a growing delay, parked after
 	//	                         Config.MaxAttempts
@@ -116,6 +117,9 @@ func (f Function) check(name string, lease time.Duration) error {
 	}
 	if f.Window < 0 {
 		bad(".Window is %d; it must be positive, or 0 for %d", f.Window, DefaultCallWindow)
+	}
+	if f.Window > maxWindow {
+		bad(".Window is %d; it must be at most %d", f.Window, maxWindow)
 	}
 	return errors.Join(errs...)
 }

@@ -44,8 +44,14 @@ func (s *session) judgeAnswer(a answer) (verdict, onefold.Class, error) {
 	if isAny(a.err, errUnsupported) {
 		return hopeless, onefold.ClassPermanent, a.err
 	}
+	if isAny(a.err, errSilent) {
+		return waiting, onefold.ClassUnavailable, a.err
+	}
 	here := scene{connected: a.err == nil || s.conn.IsConnected()}
-	if nobodyAnswered(a.err) {
+	if !a.verified {
+		s.silences.learn(a.row.Effect.Target, timedOut(a.err))
+	}
+	if nobodyAnswered(a.err) || timedOut(a.err) {
 		here.capture = s.captures.of(a.row.Effect.Target)
 		if here.connected && here.capture == notCaptured {
 			a.err = uncaptured(a.row.Effect.Target, a.err)
@@ -67,8 +73,10 @@ func (s *session) settleAs(o *outcome, v verdict) {
 		o.settlement.State = onefold.Sent
 	case v == hopeless || v == doubtful:
 		o.park(err.Error(), !c.SkipParked)
+		o.settlement.Untried = o.called && v == hopeless
 	case v == refused && row.Attempt >= c.MaxAttempts:
 		o.park(fmt.Sprintf("given up after %d attempts: %v", row.Attempt, err), !c.SkipParked)
+		o.settlement.Untried = o.called // a call that may have happened is doubtful
 	case v == refused:
 		d, chosen := onefold.RetryDelay(err)
 		if !chosen {

@@ -64,6 +64,9 @@ func NewRelay(st onefold.Store, c Config) (*Relay, error) {
 // closed and will not come back), [onefold.ErrClosed], [onefold.ErrDamaged], [onefold.ErrInvalid],
 // ErrRunning, and ErrStillCalling, alone or besides one of these.
 func (r *Relay) Run(ctx context.Context) error {
+	if r == nil {
+		return fmt.Errorf("%w: the relay is nil; was the error of NewRelay checked?", onefold.ErrInvalid)
+	}
 	if !r.running.CompareAndSwap(false, true) {
 		return ErrRunning
 	}

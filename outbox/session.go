@@ -26,6 +26,7 @@ type session struct {
 	calls    *calls
 	verifier verifier
 	looks    chan string // names of streams to look at
+	silences silences
 
 	// Used by the collecting goroutine only.
 	troubles troubles
@@ -45,8 +46,8 @@ func newSession(r *Relay, feed onefold.Feed, pub *publisher) *session {
 		},
 		verifier: verifier{
 			asked: make(chan answer, c.Window), timeout: c.PublishTimeout, resolve: pub.resolve,
-			transportID: func(ctx context.Context, ack *jetstream.PubAck) (string, time.Duration, bool, error) {
-				return readTransportID(ctx, c.JetStream, ack)
+			transportID: func(ctx context.Context, ack *jetstream.PubAck, published string) (string, time.Duration, bool, error) {
+				return readTransportID(ctx, c.JetStream, ack, published)
 			},
 		},
 	}
@@ -135,6 +136,8 @@ func (s *session) launch(rows []onefold.Row) {
 			s.pub.resolve(answer{row: row, err: err})
 		case row.Effect.Kind == onefold.KindCall:
 			s.call(row)
+		case !s.silences.maySend(row.Effect.Target):
+			s.pub.resolve(answer{row: row, err: errSilent})
 		default:
 			s.pub.send(row)
 		}
