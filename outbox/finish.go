@@ -80,7 +80,11 @@ func (s *session) record(ctx context.Context, outcomes []outcome) error {
 	for i := range outcomes {
 		batch[i] = outcomes[i].settlement
 	}
-	err := settleUntilKnown(ctx, s.relay.store, batch, s.relay.status.unsettled)
+	appoint(batch, outcomes, s.relay.config.Clock.Wall())
+	err := settleUntilKnown(ctx, s.relay.store, batch, func(err error) {
+		s.relay.status.unsettled(err)
+		appoint(batch, outcomes, s.relay.config.Clock.Wall())
+	})
 	if errors.Is(err, onefold.ErrFull) {
 		return err
 	}

@@ -23,7 +23,7 @@ func (s *session) outcomeOf(a answer) outcome {
 	case a.call != nil:
 		v, o.event.Class, o.event.Err = judgeCall(*a.call)
 	case a.away > 0:
-		o.delay(a.away, s.relay.config.Clock.Wall(), a.err)
+		o.delay(a.away, a.err)
 		o.event.Class, o.event.Err, o.settlement.Uncounted = onefold.ClassUnavailable, a.err, true
 		return o
 	default:
@@ -82,12 +82,12 @@ func (s *session) settleAs(o *outcome, v verdict) {
 		if !chosen {
 			d = pace.Delay(row.Attempt, seedOf(row.Effect.ID), c.RetryMin, c.RetryMax)
 		}
-		o.delay(d, c.Clock.Wall(), err)
+		o.delay(d, err)
 	case isAny(err, errStopping):
-		o.delay(0, time.Time{}, err) // at once, for the next relay
+		o.delay(0, err) // at once, for the next relay
 		o.settlement.Uncounted = true
 	default:
-		o.delay(s.troubles.note(troubledBy(&row.Effect), c.Clock.Mono()), c.Clock.Wall(), err)
+		o.delay(s.troubles.note(troubledBy(&row.Effect), c.Clock.Mono()), err)
 		o.settlement.Uncounted = true
 	}
 }
@@ -104,11 +104,18 @@ func (o *outcome) park(reason string, hold bool) {
 	o.settlement.State, o.settlement.Reason, o.settlement.Hold = onefold.Parked, reason, hold
 }
 
-// delay gives the row back for d; a zero now is at once.
-func (o *outcome) delay(d time.Duration, now time.Time, err error) {
+// delay gives the row back for d.
+func (o *outcome) delay(d time.Duration, err error) {
 	o.settlement.State, o.settlement.Reason = onefold.Delayed, err.Error()
-	if !now.IsZero() {
-		o.settlement.At = now.Add(d)
-	}
 	o.event.Delay = d
+}
+
+// appoint gives delayed rows their times, as of now. It is done again before each try to record them: were the wall
+// clock set back in between, a row would stay away for as long as it was set back.
+func appoint(batch []onefold.Settlement, outcomes []outcome, now time.Time) {
+	for i := range batch {
+		if d := outcomes[i].event.Delay; batch[i].State == onefold.Delayed && d > 0 {
+			batch[i].At = now.Add(d)
+		}
+	}
 }

@@ -27,6 +27,7 @@ type session struct {
 	verifier verifier
 	looks    chan string // names of streams to look at
 	silences silences
+	cut      string // the one whose look the end has cut short
 
 	// Used by the collecting goroutine only.
 	troubles troubles
@@ -83,6 +84,7 @@ func (s *session) run(ctx context.Context) error {
 	s.calls.giveBack() // so that none is started any more; they go back with the feed
 	s.calls.await(work)
 	beside.Wait()
+	s.unseen()
 	return err
 }
 

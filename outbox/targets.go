@@ -40,24 +40,43 @@ func (s *session) lookAtTargets(ctx context.Context) {
 	for {
 		select {
 		case name := <-s.looks:
-			s.look(ctx, name)
+			if !s.look(ctx, name) {
+				s.cut = name
+				return
+			}
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// look reads the configuration of a stream. One that may not be read is not judged.
-func (s *session) look(ctx context.Context, name string) {
+// look reads the configuration of a stream, and reports false if ctx has ended before. One that may not be read is not
+// judged.
+func (s *session) look(ctx context.Context, name string) bool {
 	c := &s.relay.config
-	ctx, cancel := context.WithTimeout(ctx, c.PublishTimeout)
+	asking, cancel := context.WithTimeout(ctx, c.PublishTimeout)
 	defer cancel()
-	stream, err := c.JetStream.Stream(ctx, name)
+	stream, err := c.JetStream.Stream(asking, name)
 	if err != nil {
-		return
+		return ctx.Err() == nil
 	}
 	for _, text := range weakTarget(stream.CachedInfo().Config, c.RetryMax+c.PublishTimeout) {
 		c.Observer.Warned(onefold.WarnEvent{At: c.Clock.Wall(), Part: "relay", Text: text})
+	}
+	return true
+}
+
+// unseen forgets the streams that there was no time to look at, so that the next session does. It is called when
+// lookAtTargets has returned.
+func (s *session) unseen() {
+	delete(s.relay.targets, s.cut)
+	for {
+		select {
+		case name := <-s.looks:
+			delete(s.relay.targets, name)
+		default:
+			return
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -38,4 +39,33 @@ func TestWhatWeakensThePromiseInATargetStreamIsSaidWithItsNumbers(t *testing.T) 
 			}
 		})
 	}
+}
+
+func TestALookThatTheEndCutsShortIsTakenAgain(t *testing.T) {
+	s := &session{relay: &Relay{targets: targets{}}, looks: make(chan string, 1)}
+	asked := make(chan string)
+	s.relay.config = Config{JetStream: mute{asked: asked}, PublishTimeout: time.Hour}
+	s.arrived(&jetstream.PubAck{Stream: "A"})
+	ctx, end := context.WithCancel(t.Context())
+	looking := make(chan struct{})
+	go func() { defer close(looking); s.lookAtTargets(ctx) }()
+	assert.Equal(t, "A", <-asked)
+	s.arrived(&jetstream.PubAck{Stream: "B"})
+	end()
+	<-looking
+	assert.Len(t, s.relay.targets, 2)
+	s.unseen()
+	assert.Empty(t, s.relay.targets)
+}
+
+// mute never answers.
+type mute struct {
+	jetstream.JetStream
+	asked chan<- string
+}
+
+func (m mute) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	m.asked <- name
+	<-ctx.Done()
+	return nil, ctx.Err()
 }

@@ -185,32 +185,3 @@ func TestScenario_B19_WhatHasExpiredIsDeletedInBoundedSteps(t *testing.T) {
 	}
 	assert.Greater(t, len(z.after), all/sweepStep)
 }
-
-func TestScenario_O25_ClaimsAreGrantedBetweenTheStepsOfACleanup(t *testing.T) {
-	clock, granted := newHandClock(), 0
-	o := &Options{Clock: clock.clock()}
-	o.hooks.sweepEvery = time.Hour
-	var s *Store
-	cleaning := false
-	o.hooks.afterCommit = func() error {
-		if cleaning {
-			granted++
-			g, err := hasBegun(s, fmt.Sprint("fresh", granted), uint64(granted)+1_000_000)
-			require.NoError(t, err)
-			require.Equal(t, onefold.Granted, g.Verdict)
-		}
-		return nil
-	}
-	s = opened(t, t.TempDir(), o)
-	const all = 20 * sweepStep
-	var writes []onefold.Write
-	for i := range all {
-		writes = append(writes, onefold.Write{Table: "t", Key: fmt.Sprint(i), Value: []byte("v"), Retain: time.Minute})
-	}
-	require.NoError(t, stored(t, s, onefold.Entry{Writes: writes}))
-	clock.advance(time.Hour)
-	cleaning = true
-	s.Sweep()
-	cleaning = false
-	assert.GreaterOrEqual(t, granted, 20)
-}

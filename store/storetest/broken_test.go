@@ -365,36 +365,3 @@ func TestTheSuiteFindsFeedsThatHandOutTwice(t *testing.T) {
 		assert.False(t, passes(t, h, rule, time.Second), rule)
 	}
 }
-
-// unchecked is a table without a unique constraint: whoever asks finds nothing that runs, and inserts.
-type unchecked struct {
-	onefold.Store
-	mu     sync.Mutex
-	tokens uint64
-	stored map[onefold.Key][]*onefold.Commit
-}
-
-func (u *unchecked) Begin(_ context.Context, r onefold.Request) (onefold.Grant, error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.tokens++
-	return onefold.Grant{Verdict: onefold.Granted, Claim: &onefold.Claim{Key: r.Key, Token: u.tokens, Lease: r.Lease}}, nil
-}
-
-func (u *unchecked) Commit(_ context.Context, batch []*onefold.Commit) error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for _, c := range batch {
-		u.stored[c.Entry.Key] = append(u.stored[c.Entry.Key], c)
-	}
-	return nil
-}
-
-func TestScenario_D03_AStoreWithoutRealUniquenessFailsTheSuite(t *testing.T) {
-	spoiled := hooked(func(s onefold.Store) onefold.Store {
-		return &unchecked{Store: s, stored: map[onefold.Key][]*onefold.Commit{}}
-	})
-	for _, rule := range []string{"one of fifty callers is granted", "busy changes nothing", "done gives the stored outcome"} {
-		assert.False(t, passes(t, spoiled, rule, time.Second), rule)
-	}
-}
