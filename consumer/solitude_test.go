@@ -32,6 +32,7 @@ func TestASuspectWaitsUntilTheRelayHasNothingInHand(t *testing.T) {
 	r.await1(call.entered)
 	r.publish("suspect", "x") // what is published after the start is no suspect
 
+	r.publish("suspect", "x") // before the start: what comes later is no suspect
 	var calledFirst atomic.Bool
 	w := r.start(r.config(func(context.Context, *onefold.Message, *onefold.Effects) error {
 		select {
