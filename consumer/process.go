@@ -33,6 +33,9 @@ func (s *session) receive(m jetstream.Msg) {
 		return
 	}
 	s.pull.cameBack(d.msg.Sequence)
+	if s.reg.lanes != nil {
+		defer s.reg.arrived(d.msg.Sequence)
+	}
 	if s.obs.Received != nil {
 		s.obs.Received(s.event(d))
 	}
