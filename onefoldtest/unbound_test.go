@@ -4,8 +4,6 @@ import (
 	"context"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
-
 	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/consumer"
 	"github.com/onefold-go/onefold/onefoldtest"

@@ -1,8 +1,8 @@
 package onefoldtest
 
 import (
-	"errors"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"runtime"
