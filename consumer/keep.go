@@ -138,18 +138,26 @@ func (s *session) moveFloor(ctx context.Context, samples []sample) {
 		return
 	}
 	s.errors.Store(0)
+	// If it cannot be stored now, the next move is as good.
+	_ = s.raiseFloor(ctx, info.AckFloor.Stream, samples)
+}
+
+// raiseFloor stores the floor if the server's has reached another sample.
+func (s *session) raiseFloor(ctx context.Context, ackFloor uint64, samples []sample) error {
 	old := *s.floor.Load()
-	moved := old.advance(info.AckFloor.Stream, samples)
+	moved := old.advance(ackFloor, samples)
 	if moved.At == old.At && moved.Seen == old.Seen {
-		return
+		return nil
 	}
 	// Only a stored floor is used: one that is forgotten in a crash must not have answered anything.
-	if err := s.storeFloor(ctx, moved); err == nil {
-		s.floor.Store(&moved)
-		if moved.At.Sequence >= s.suspects.Until {
-			s.wary.Store(false)
-		}
+	if err := s.storeFloor(ctx, moved); err != nil {
+		return err
 	}
+	s.floor.Store(&moved)
+	if moved.At.Sequence >= s.suspects.Until {
+		s.wary.Store(false)
+	}
+	return nil
 }
 
 // floorTimeout bounds one move of the floor.

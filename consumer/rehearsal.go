@@ -13,10 +13,10 @@ import (
 )
 
 // Rehearsal carries messages through the stages of a consumer one at a time and without a server: receive, claim,
-// handle, commit, finish, with the same decisions and events. It is what package onefoldtest is made of; tests of
-// handlers use that.
+// handle, commit, finish, with the same decisions and events. It is what package onefoldtest and the
+// simulation in internal/sim are made of; tests of handlers use the former.
 //
-// Nothing happens between two calls: no heartbeat renews claims, nothing is pulled, and the floor is not moved. Messages
+// Nothing happens between two calls: no heartbeat renews claims, nothing is pulled, and only MoveFloor moves the floor. Messages
 // come in the order in which they are delivered, so that Config.OrderBy and RateLimit make nothing wait, and Config.Batch gets batches of one. An
 // observer function that calls runtime.Goexit cuts the message off at that point, as the death of the process would;
 // the Rehearsal is of no use any more then and has to be closed.
@@ -24,14 +24,16 @@ import (
 // Deliver may be called from inside a handler, to bring another message while it runs, and otherwise by one goroutine
 // at a time.
 type Rehearsal struct {
-	s   *session
-	end context.CancelFunc
+	s       *session
+	end     context.CancelFunc
+	samples []sample // positions seen above the floor
 }
 
 // NewRehearsal checks the configuration as [New] does and makes a consumer on st that is fed by hand. Close it. The
 // largest message is [onefold.DefaultMaxPayload].
 //
-// Errors: [onefold.ErrInvalid], naming every field that cannot work.
+// Errors: [onefold.ErrInvalid], naming every field that cannot work, and those of [onefold.Store] for Read: the floor that
+// an earlier one has left there is taken up.
 func NewRehearsal(st onefold.Store, cfg Config) (*Rehearsal, error) {
 	if st == nil {
 		return nil, fmt.Errorf("%w: st is nil; open a store, for example with memstore.New", onefold.ErrInvalid)
@@ -47,7 +49,11 @@ func NewRehearsal(st onefold.Store, cfg Config) (*Rehearsal, error) {
 	}
 	s := newSession(cfg, st, newStatus(cfg), onefold.DefaultMaxPayload)
 	s.beat = heartbeatRule{ackWait: cfg.AckWait, lease: cfg.Lease}
-	s.floor.Store(&floor{})
+	f, err := s.loadFloor(context.Background())
+	if err != nil {
+		return nil, fmt.Errorf("read the floor: %w", err)
+	}
+	s.floor.Store(&f)
 	s.pull = newPuller(nil, nil, prefetch{}, s.clock, s.receive, s.pullTrouble)
 	s.pull.paused = true // what is held is counted, and nothing is asked for
 	own, end := context.WithCancel(context.Background())
@@ -73,6 +79,16 @@ func (r *Rehearsal) Deliver(msg *onefold.Message) (answer func() Answer) {
 		aside(r.drive)
 	}
 	return h.answered
+}
+
+// MoveFloor does with the server's ack floor what a consumer does with it about once a second: as far as it reaches
+// positions that have been delivered here, it is kept in the store, and what lies below is answered without a look-up
+// from then on, in this Rehearsal and in those that are made later on this store.
+//
+// Errors: those of [onefold.Store] for Commit; the floor is then where it was.
+func (r *Rehearsal) MoveFloor(ctx context.Context, ackFloor uint64) error {
+	r.samples = keepSamples(r.samples, r.s.reg.highest(), *r.s.floor.Load())
+	return r.s.raiseFloor(ctx, ackFloor, r.samples)
 }
 
 // Wait returns when every dead letter that was committed is answered. A relay has to send them, or it waits for ever.

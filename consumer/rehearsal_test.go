@@ -14,6 +14,7 @@ import (
 	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/consumer"
 	"github.com/onefold-go/onefold/store/memstore"
+	"github.com/onefold-go/onefold/store/storetest"
 )
 
 // orderMessage is a message at a position.
@@ -141,4 +142,30 @@ func TestARehearsalRefusesWhatAConsumerRefuses(t *testing.T) {
 	defer func() { assert.NoError(t, st.Close(context.Background())) }()
 	_, err = consumer.NewRehearsal(st, consumer.Config{Stream: "ORDERS", Name: "billing"})
 	require.ErrorContains(t, err, "Config.Handler is nil")
+}
+
+func TestARehearsalKeepsTheFloorThatItIsTold(t *testing.T) {
+	runs := 0
+	handler := func(context.Context, *onefold.Message, *onefold.Effects) error { runs++; return nil }
+	clock := storetest.NewClock()
+	st, err := memstore.Open(memstore.NewData(clock.Clock()), &memstore.Options{Clock: clock.Clock()})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, st.Close(context.Background())) })
+	start := func() *consumer.Rehearsal {
+		r, err := consumer.NewRehearsal(st, consumer.Config{Stream: "ORDERS", Name: "billing", Handler: handler, Retention: time.Hour, Clock: clock.Clock()})
+		require.NoError(t, err)
+		t.Cleanup(r.Close)
+		return r
+	}
+	r := start()
+	first, second := orderMessage("one", 1), orderMessage("two", 2)
+	assert.True(t, r.Deliver(first)().Acked)
+	require.NoError(t, r.MoveFloor(t.Context(), 1))
+	assert.True(t, r.Deliver(second)().Acked)
+	clock.Advance(2 * time.Hour)
+	assert.True(t, r.Deliver(first)().Acked)
+	assert.True(t, start().Deliver(first)().Acked, "the next one takes it up")
+	assert.Equal(t, 2, runs, "the floor answers for a message whose record is over")
+	assert.True(t, r.Deliver(second)().Acked)
+	assert.Equal(t, 3, runs, "the floor has not reached this one")
 }

@@ -43,7 +43,7 @@
 // an answer means), capture.go (does a stream take it), verify.go (is a duplicate one), outcome.go and finish.go (from
 // answers to settlements), state.go (what the observer hears), publisher.go (JetStream); function.go, calls.go (windows),
 // turns.go (what has no room), call_try.go (one call), call_verdict.go (what its end means); parked.go, backlog.go,
-// enqueue.go.
+// enqueue.go; rehearsal.go (the same steps by hand, for simulators).
 //
 // It imports package onefold, internal/commit, internal/pace, internal/safecall, nats.go and cenkalti/backoff; never
 // a store, and never package dedupe.

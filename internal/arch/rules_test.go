@@ -51,6 +51,7 @@ var ownInTests = map[string][]string{
 	"examples/...": {anything},
 
 	"internal/crashtest": {anything}, // kills whole processes: it tests all parts together
+	"internal/sim":       {anything}, // the same in one process, without goroutines and files
 }
 
 // foreign says who may import packages of other modules, by the start of their path.
