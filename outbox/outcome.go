@@ -48,9 +48,8 @@ func (s *session) judgeAnswer(a answer) (verdict, onefold.Class, error) {
 		return waiting, onefold.ClassUnavailable, a.err
 	}
 	here := scene{connected: a.err == nil || s.conn.IsConnected()}
-	if !a.verified {
-		s.silences.learn(a.row.Effect.Target, timedOut(a.err))
-	}
+	// A duplicate that was looked for has been an answer, however the look has ended.
+	s.silences.learn(a.row.Effect.Target, !a.verified && timedOut(a.err))
 	if nobodyAnswered(a.err) || timedOut(a.err) {
 		here.capture = s.captures.of(a.row.Effect.Target)
 		if here.connected && here.capture == notCaptured {
