@@ -6,6 +6,30 @@
 // is the message acked. A duplicate finds the mark. Outgoing messages leave through a relay that reads
 // them from the same store, so they survive a crash on either side of the commit.
 //
+// A handler that asks for a message, writes state, and has a reminder sent in three days unless the order is paid before:
+//
+//	func place(ctx context.Context, o Order, fx *onefold.Effects) error {
+//		if o.ID == "" {
+//			return onefold.Permanent(errNoID) // a dead letter
+//		}
+//		fx.Publish("orders.confirmed", o)
+//		fx.Put("orders", o.ID, o.bytes())
+//		fx.Emit(onefold.Effect{
+//			Target: "mail.reminder", Payload: o.bytes(),
+//			Timer: "reminder/" + o.ID, NotBefore: o.Placed.Add(72 * time.Hour),
+//		})
+//		return nil // commit, then ack
+//	}
+//
+//	func paid(ctx context.Context, p Payment, fx *onefold.Effects) error {
+//		fx.Emit(onefold.Effect{Timer: "reminder/" + p.Order, Cancel: true})
+//		return nil
+//	}
+//
+// An effect with NotBefore waits in the store for its time. One with a Timer has a name: another effect of the same name,
+// of the same consumer, replaces it as long as it has not left, and one with Cancel removes it; see [Effects.Emit]. A
+// service is a store, a consumer with such a handler and a relay, kept going by [Run]; examples/quickstart is one.
+//
 // What is promised, per key and within its retention:
 //
 //   - the effects of at most one run are committed, and of exactly one if any run succeeds;

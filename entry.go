@@ -76,7 +76,7 @@ const (
 )
 
 // Effect is one thing that leaves the system after the commit. Its ID is a pure function of Key (with
-// Gen) and its index, or of Key and Timer, so that reruns name it alike.
+// Gen) and its index, or of Key.Scope and Timer, so that reruns name it alike.
 type Effect struct {
 	ID        string // set by Effects; never by a handler
 	Kind      string // KindMessage, KindCall
@@ -86,7 +86,7 @@ type Effect struct {
 	Payload   []byte
 	OrderKey  string    // rows of one OrderKey leave one at a time, in commit order; empty: no order
 	NotBefore time.Time // do not send earlier, nor later rows of its OrderKey; zero: at once
-	Timer     string    // not empty: replaces the unsent effect of the same ID, which Effects derives from Key and Timer
+	Timer     string    // not empty: replaces the unsent effect of the same ID, which Effects derives from Key.Scope and Timer
 	Cancel    bool      // with Timer: removes it instead
 	Once      bool      // of a call: at most once, see Effects.CallOnce; a message must not set it
 }

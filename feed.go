@@ -31,6 +31,16 @@ type Row struct {
 	Handle  any  // read by its store only
 }
 
+// LeavesAs is the ID that the row leaves under: the transport ID of a message, the idempotency key of a call. It is
+// Effect.ID, or for a timer Key.TimerID. The Effect.ID of a timer is that of its place: one setting takes it after the
+// other, and a receiver must not take the second for a copy of the first.
+func (r *Row) LeavesAs() string {
+	if r.Effect.Timer == "" {
+		return r.Effect.ID
+	}
+	return r.Key.TimerID(r.Effect.Timer)
+}
+
 // State is what became of a row.
 type State uint8
 
@@ -71,5 +81,6 @@ type Settlement struct {
 	At        time.Time // Delayed: not before; zero: at once
 	Uncounted bool      // Delayed: this try uses up no attempt
 	Hold      bool      // Parked: later rows of its OrderKey wait for a person
+	Untried   bool      // Parked: the call that was announced has certainly not happened
 	Reason    string    // Delayed, Parked, Discarded; truncated by the store to MaxReasonBytes
 }

@@ -44,8 +44,12 @@ func (k Key) Derive(kind, id string) Key {
 // gives the same IDs to the same effects.
 func (k Key) EffectID(index int) string { return k.digest("effect", strconv.Itoa(index)) }
 
-// TimerID is the ID of the named timer of k.
+// TimerID is the ID under which a timer of this name leaves that k has set last. See [Row.LeavesAs].
 func (k Key) TimerID(name string) string { return k.digest("timer", name) }
+
+// timerPlace is the ID by which a timer of this name takes the place of an unsent one, or cancels it, whichever key of
+// the scope has set that.
+func (k Key) timerPlace(name string) string { return Key{Scope: k.Scope}.digest("place", name) }
 
 // IdempotencyKey is a key for one outside call made for k, to be passed on to the called service.
 // It is stable over reruns and differs between names, keys and generations.

@@ -37,7 +37,7 @@ type Observer struct {
 
 	State func(StateEvent) // a part changed its state
 
-	Warned func(WarnEvent) // a setting weakens the promise; see dedupe.Assess
+	Warned func(WarnEvent) // a setting weakens the promise; see dedupe.Assess, and docs/guarantees.md for target streams
 
 	Upkeep func(UpkeepEvent) // a store has done a piece of work in the background, or failed to
 }
@@ -106,7 +106,7 @@ type StateEvent struct {
 }
 
 // WarnEvent tells of a setting that weakens what is promised, or of something that the server has lost, once when
-// a part starts or starts again.
+// a part starts or starts again; a relay, once for each stream that its rows arrive in.
 type WarnEvent struct {
 	At   time.Time
 	Part string // as in StateEvent

@@ -39,6 +39,7 @@ func Run(ctx context.Context, parts ...Part) error {
 		go func() {
 			defer close(r.done)
 			defer func() { first <- struct{}{} }()
+			r.err = ErrGoexit // unless it returns
 			r.err = p.Run(own)
 		}()
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -115,4 +116,19 @@ func ExampleSlogObserver() {
 	obs.State(onefold.StateEvent{Part: "relay", From: "new", To: "running"})
 	fmt.Print(out.String())
 	// Output: level=INFO msg=state part=relay from=new to=running
+}
+
+func TestAPartThatExitsItsGoroutineIsAnError(t *testing.T) {
+	require.ErrorIs(t, onefold.Run(t.Context(), partFunc(func(context.Context) error { runtime.Goexit(); return nil })), onefold.ErrGoexit)
+}
+
+func TestWorkInTheBackgroundIsLoggedAndItsFailuresAreWarnings(t *testing.T) {
+	var b bytes.Buffer
+	o := onefold.SlogObserver(slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	o.Upkeep(onefold.UpkeepEvent{Work: "seal", Records: 7})
+	o.Upkeep(onefold.UpkeepEvent{Work: "merge", Err: errors.New("no room")})
+	assert.Contains(t, b.String(), "level=DEBUG")
+	assert.Contains(t, b.String(), "work=seal records=7")
+	assert.Contains(t, b.String(), `level=WARN`)
+	assert.Contains(t, b.String(), `err="no room"`)
 }

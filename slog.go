@@ -59,6 +59,7 @@ func SlogObserver(l *slog.Logger) *Observer {
 		RowParked:    row(slog.LevelWarn, "row parked"),
 		RowResumed:   row(slog.LevelInfo, "parked row resumed"),
 		RowDiscarded: row(slog.LevelWarn, "parked row discarded"),
+		Upkeep:       func(e UpkeepEvent) { logUpkeep(l, e) },
 		Warned: func(e WarnEvent) {
 			l.LogAttrs(context.Background(), slog.LevelWarn, "promise weakened", slog.String("part", e.Part), slog.String("why", e.Text))
 		},
@@ -70,6 +71,14 @@ func SlogObserver(l *slog.Logger) *Observer {
 			l.LogAttrs(context.Background(), level, "state", attrs...)
 		},
 	}
+}
+
+func logUpkeep(l *slog.Logger, e UpkeepEvent) {
+	level, attrs := slog.LevelDebug, []slog.Attr{slog.String("work", e.Work), slog.Int("records", e.Records)}
+	if e.Err != nil {
+		level, attrs = slog.LevelWarn, append(attrs, slog.String("err", e.Err.Error()))
+	}
+	l.LogAttrs(context.Background(), level, "work of a store in the background", attrs...)
 }
 
 func deliveryAttrs(e DeliveryEvent) []slog.Attr {

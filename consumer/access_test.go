@@ -51,7 +51,7 @@ func TestTheDocumentedPermissionsAreEnough(t *testing.T) {
 				{ user: worker, password: x, permissions: {`+documentedPermissions(t, "permissions: "+name)+`} }
 			] }`, nats.UserInfo("admin", "x"))
 			r.stream(jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}})
-			r.stream(jetstream.StreamConfig{Name: "OUT", Subjects: []string{"charges.>"}})
+			r.stream(jetstream.StreamConfig{Name: "CHARGES", Subjects: []string{"charges.>"}, Storage: jetstream.MemoryStorage})
 			c := r.config(func(_ context.Context, m *onefold.Message, fx *onefold.Effects) error {
 				if string(m.Data) == "bad" {
 					return onefold.Permanent(assert.AnError)
@@ -68,7 +68,8 @@ func TestTheDocumentedPermissionsAreEnough(t *testing.T) {
 			}
 			refused := make(chan error, 64)
 			_, js := r.srv.Connect(t, nats.UserInfo("worker", "x"), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
-			relay, err := outbox.NewRelay(r.st, outbox.Config{JetStream: js})
+			warned := make(chan onefold.WarnEvent, 64)
+			relay, err := outbox.NewRelay(r.st, outbox.Config{JetStream: js, Observer: &onefold.Observer{Warned: func(e onefold.WarnEvent) { warned <- e }}})
 			require.NoError(t, err)
 			for range 2 { // the second time everything exists
 				w, out := r.startOn(js, r.st, c), r.run(relay)
@@ -77,6 +78,14 @@ func TestTheDocumentedPermissionsAreEnough(t *testing.T) {
 				r.order("orders.new", "bad")
 				r.awaitCount("acked", n+2)
 				w.end()
+				if n == 0 {
+					select {
+					case e := <-warned:
+						assert.Contains(t, e.Text, "stream CHARGES, to which effects are sent: Storage is memory")
+					case <-r.ctx.Done():
+						assert.Fail(t, "the target stream could not be looked at")
+					}
+				}
 				out.end()
 			}
 			close(refused)
@@ -84,7 +93,7 @@ func TestTheDocumentedPermissionsAreEnough(t *testing.T) {
 				assert.NoError(t, err)
 			}
 			assert.Equal(t, 2, r.stored("ONEFOLD_DEAD"))
-			assert.Equal(t, 2, r.stored("OUT"))
+			assert.Equal(t, 2, r.stored("CHARGES"))
 		})
 	}
 }

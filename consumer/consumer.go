@@ -77,6 +77,9 @@ func New(js jetstream.JetStream, st onefold.Store, cfg Config) (*Consumer, error
 //
 // Run may be called again after it has returned.
 func (c *Consumer) Run(ctx context.Context) error {
+	if c == nil {
+		return fmt.Errorf("%w: the consumer is nil; was the error of New checked?", onefold.ErrInvalid)
+	}
 	state := newStatus(c.cfg)
 	c.live.opens(state)
 	err := c.serve(ctx, state)

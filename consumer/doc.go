@@ -45,7 +45,11 @@
 // Config.OrderBy gives an order within keys, Config.RateLimit a pace; Consumer.Pause and Consumer.Resume stop it and
 // let it go on; Consumer.Health, ReadyHandler and LiveHandler tell how it is.
 //
-// Guarantees and their limits are in docs/guarantees.md, all defaults in docs/defaults.md.
+// What is promised, per message ID and within Config.Retention: the effects of at most one run are committed, and of
+// exactly one if any run succeeds; nothing is acked before its outcome, success or dead letter, is durable; a message is
+// done, a dead letter, or still in the stream. What is not promised: that a handler runs once, and, without
+// Config.OrderBy, any order. docs/guarantees.md says it in full, with what each setting weakens; docs/defaults.md has all
+// defaults. What needs a setting of the stream or the durable is checked when Run starts.
 //
 // A message goes through five stages, each named in process.go, which is the file to read:
 //

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -99,6 +100,19 @@ type redriver struct {
 type target struct {
 	filter string // see filterOf
 	err    error  // why it cannot have them
+
+	at time.Time     // at the server when it was looked up; zero: not said
+	by time.Duration // on our monotonic clock
+}
+
+// now is the later of our time and the server's. A letter has the server's, and a machine whose clock was set back must
+// not take it for a young one.
+func (t target) now(ours onefold.Clock) time.Time {
+	now := ours.Wall()
+	if server := t.at.Add(ours.Mono() - t.by); !t.at.IsZero() && server.After(now) {
+		return server
+	}
+	return now
 }
 
 func (r *redriver) redrive(ctx context.Context, l *Letter) (done Redriven, err error) {
@@ -114,12 +128,11 @@ func (r *redriver) redrive(ctx context.Context, l *Letter) (done Redriven, err e
 		return done, err
 	}
 	done.Key, _ = l.Next() // redriveMessage has asked before
-	if !r.options.AllowOld {
-		if err := checkAge(l, r.letters.clock.Wall()); err != nil {
-			return done, err
-		}
+	t, err := r.target(ctx, &l.Message)
+	if err == nil && !r.options.AllowOld {
+		err = checkAge(l, t.now(r.letters.clock))
 	}
-	if err := r.checkTarget(ctx, &l.Message); err != nil || r.options.DryRun {
+	if err != nil || r.options.DryRun {
 		return done, err
 	}
 	ack, err := js.PublishMsg(ctx, m)
@@ -136,8 +149,8 @@ func (r *redriver) redrive(ctx context.Context, l *Letter) (done Redriven, err e
 	return done, nil
 }
 
-// checkTarget refuses a message that its consumer would not get.
-func (r *redriver) checkTarget(ctx context.Context, m *onefold.Message) error {
+// target looks up who is to have a message, and refuses one that its consumer would not get.
+func (r *redriver) target(ctx context.Context, m *onefold.Message) (target, error) {
 	name := m.Stream + "/" + m.Consumer
 	t, known := r.targets[name]
 	if !known {
@@ -146,9 +159,10 @@ func (r *redriver) checkTarget(ctx context.Context, m *onefold.Message) error {
 		case errors.Is(err, jetstream.ErrConsumerNotFound), errors.Is(err, jetstream.ErrStreamNotFound):
 			t.err = fmt.Errorf("nobody would run it: %w", err)
 		case err != nil:
-			return fmt.Errorf("look up its consumer: %w", err)
+			return t, fmt.Errorf("look up its consumer: %w", err)
 		default:
 			t.filter = filterOf(filtersOf(c.CachedInfo().Config))
+			t.at, t.by = c.CachedInfo().TimeStamp, r.letters.clock.Mono()
 		}
 		if r.targets == nil {
 			r.targets = map[string]target{}
@@ -156,9 +170,9 @@ func (r *redriver) checkTarget(ctx context.Context, m *onefold.Message) error {
 		r.targets[name] = t
 	}
 	if t.err == nil && !selects(t.filter, m.Subject) {
-		return fmt.Errorf("%w: nobody would run it: its consumer selects %q, and its subject is %q; widen Config.FilterSubjects", onefold.ErrInvalid, t.filter, m.Subject)
+		return t, fmt.Errorf("%w: nobody would run it: its consumer selects %q, and its subject is %q; widen Config.FilterSubjects", onefold.ErrInvalid, t.filter, m.Subject)
 	}
-	return t.err
+	return t, t.err
 }
 
 // remove takes all parts of a letter out of its stream. What is gone already is as good.

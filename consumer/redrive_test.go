@@ -138,6 +138,10 @@ func TestScenario_D16_ALetterOlderThanItsRetentionIsRedrivenOnDemandOnly(t *test
 		require.ErrorContains(t, err, "its retention 1h0m0s")
 		require.ErrorContains(t, err, "AllowOld")
 	}
+	old := *letter
+	old.Time = old.Time.Add(-2 * time.Hour)
+	_, err = in(-48*time.Hour).Redrive(r.ctx, &old, consumer.RedriveOptions{})
+	require.ErrorIs(t, err, consumer.ErrLetterTooOld, "a machine whose clock was set back goes by the server's")
 	assert.Equal(t, 1, r.stored("IN"))
 	_, err = in(2*time.Hour).Redrive(r.ctx, letter, consumer.RedriveOptions{AllowOld: true})
 	require.NoError(t, err)

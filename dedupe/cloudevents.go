@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/onefold-go/onefold"
 )
@@ -82,6 +83,9 @@ func joinEventID(sourceAt, source, idAt, id string) (string, error) {
 	for _, part := range []struct{ at, value string }{{sourceAt, source}, {idAt, id}} {
 		if strings.Trim(part.value, blanks) == "" {
 			return "", fmt.Errorf("%w: a CloudEvent without an ID: %s is not set", ErrMissingID, part.at)
+		}
+		if strings.ContainsRune(part.value, utf8.RuneError) { // decoding has replaced what it was: others look alike
+			return "", fmt.Errorf("%w: a CloudEvent without a usable ID: %s is not valid UTF-8", ErrMissingID, part.at)
 		}
 	}
 	return strconv.Itoa(len(source)) + ":" + source + id, nil

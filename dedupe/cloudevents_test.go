@@ -91,3 +91,10 @@ func TestOfTwoSpellingsOfAHeaderAlwaysTheSameOneCounts(t *testing.T) {
 		require.Equal(t, "2:/a1", id)
 	}
 }
+
+func TestAnEventWhoseIDWasReplacedInDecodingHasNone(t *testing.T) {
+	for _, body := range []string{`{"specversion":"1.0","source":"s","id":"\ud800"}`, "{\"specversion\":\"1.0\",\"source\":\"s\",\"id\":\"a\xfe\"}"} {
+		_, err := dedupe.CloudEventID(&onefold.Message{Data: []byte(body)})
+		require.ErrorIs(t, err, dedupe.ErrMissingID, body)
+	}
+}

@@ -1,6 +1,6 @@
 // Package dedupe answers "have I seen this?": where a message's ID is found ([IDSource]), which digest
-// guards against one ID with two payloads ([Fingerprinter]), and [Guard], which runs work once when it
-// arrives another way than through a consumer, for instance as an HTTP request.
+// guards against one ID with two payloads ([Fingerprinter]), how a publisher makes an ID ([Stamp], [StableID]), and
+// [Guard], which runs work once when it arrives another way than through a consumer, for instance as an HTTP request.
 //
 // A consumer takes its source and its fingerprint from here:
 //
@@ -12,6 +12,7 @@
 //
 // A source says where an ID is: in a header ([DefaultID], [HeaderID]), in the attributes of a CloudEvent
 // ([CloudEventID]), in the position of the message ([PositionID]), or the first that has one ([FirstOf]).
+// A program that publishes by itself puts it there with [Stamp].
 //
 // A fingerprint says what two messages of one ID must have in common. Choose by what changes between two tries
 // of one sender:
@@ -55,7 +56,7 @@
 // [Assess] judges whether the settings of a consumer, its stream and its store carry the promise, and says so in a report.
 //
 // Reading order: ids.go, cloudevents.go, fingerprints.go, json.go and json_fields.go (pure functions of a message),
-// guard.go (claim), guard_wait.go (waiting for one), run.go (run and commit), keeper.go (renewal).
+// stamp.go (IDs of outgoing messages), guard.go (claim), guard_wait.go (waiting for one), run.go (run and commit), keeper.go (renewal).
 //
 // It imports package onefold, internal/safecall, internal/commit and internal/pace; never NATS and never a
 // store.

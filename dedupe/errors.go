@@ -24,7 +24,7 @@ func (e *BusyError) Is(target error) bool { return target == onefold.ErrBusy }
 // MismatchError says that the key was used for something else. It matches [onefold.ErrMismatch].
 type MismatchError struct {
 	Key    onefold.Key
-	Stored onefold.Fingerprint // zero while the other work still runs
+	Stored onefold.Fingerprint // of what is stored, or runs
 	Given  onefold.Fingerprint
 }
 

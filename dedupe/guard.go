@@ -85,7 +85,7 @@ func (g *Guard) Do(ctx context.Context, id string, fp onefold.Fingerprint,
 	}
 	id, err := CheckID(id)
 	if err != nil {
-		return Result{}, err
+		return Result{}, fmt.Errorf("guard: id is blank; give what the caller keeps stable over its retries: %w", err)
 	}
 	key := g.Key(id)
 	grant, err := g.begin(ctx, onefold.Request{
@@ -105,11 +105,7 @@ func (g *Guard) Do(ctx context.Context, id string, fp onefold.Fingerprint,
 	case onefold.Busy:
 		return Result{}, &BusyError{Key: key, RetryAfter: grant.RetryAfter}
 	case onefold.Mismatch:
-		mismatch := &MismatchError{Key: key, Given: fp}
-		if grant.Record != nil {
-			mismatch.Stored = grant.Record.Fingerprint
-		}
-		return Result{}, mismatch
+		return Result{}, &MismatchError{Key: key, Stored: grant.Held, Given: fp}
 	}
 	return Result{}, fmt.Errorf("claim %v: %w: the store answered with verdict %d", key, onefold.ErrUnsupported, grant.Verdict)
 }

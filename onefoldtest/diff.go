@@ -24,6 +24,7 @@ func linesOf(e *onefold.Entry) (lines []line) {
 		f := &e.Effects[i]
 		name := fmt.Sprintf("effect %d, ", i)
 		add(name+f.Kind, f.Target)
+		add(name+"connection", f.Conn)
 		add(name+"ID", f.ID)
 		for _, h := range slices.Sorted(maps.Keys(f.Header)) {
 			add(name+"header "+h, strings.Join(f.Header[h], ", "))
@@ -34,13 +35,20 @@ func linesOf(e *onefold.Entry) (lines []line) {
 		if f.Cancel {
 			add(name+"cancel", "true")
 		}
+		if f.Once {
+			add(name+"at most once", "true")
+		}
 	}
 	for _, w := range e.Writes {
 		value := string(w.Value)
 		if w.Delete {
 			value = "(deleted)"
 		}
-		lines = append(lines, line{fmt.Sprintf("state %q/%q", w.Table, w.Key), value})
+		name := fmt.Sprintf("state %q/%q", w.Table, w.Key)
+		lines = append(lines, line{name, value})
+		if w.Retain != 0 {
+			add(name+" is kept for", w.Retain.String())
+		}
 	}
 	add("result", string(e.Result))
 	return lines

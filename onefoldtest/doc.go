@@ -14,29 +14,34 @@
 // Its effects, which it asks for through fx, happen once, whatever it does. Three things are its own to get right, and
 // the kit looks at them in whatever a test does:
 //
-//   - A rerun asks for the same. Two runs of one key that read the same state must ask for equal effects: IDs, kinds,
-//     targets, headers, payloads, ordering keys, timers, writes and result. A handler that takes an ID or a time from
-//     anywhere but the message fails here, with the difference. (NotBefore is not compared: a delay may count from the
-//     run.)
+//   - A rerun asks for the same. Two runs of one key that read the same state, in whatever order, must ask for equal
+//     effects (IDs, kinds, targets, headers, payloads, ordering keys, timers, calls at least or at most once), writes
+//     (with how long they are kept) and result. A handler that takes an ID or a time from anywhere but the message
+//     fails here, with the difference. (NotBefore is not compared: a delay may count from the run.)
 //   - It calls nobody directly, or passes on fx.IdempotencyKey. Put a [Probe] into the stand-in for the called
 //     service. The kit counts its calls over all runs of a key, and fails when there was more than one without a key,
-//     or when two runs passed different keys.
+//     or when two runs that read the same state passed different keys. Runs that end with an error or a panic count,
+//     because what they have called is called; they may have passed a part of the keys only.
 //   - It ends with its run. A call of a probe after the handler has returned comes from a goroutine that was left
 //     behind.
 //
 // # What a test can do
 //
 // [Kit.Survives] is the whole programme for some messages, and compares what is left after each trouble with what an
-// undisturbed run leaves. [Kit.AnyOrder] delivers messages in other orders; onefold promises no order, so a handler
-// whose outcome depends on it should ask for one, or compare versions. By hand: [Kit.Deliver] delivers once,
-// [Kit.Run] until the message is settled, [Kit.CrashAt] lets the process die at a point, [Kit.During] does something
-// while the handler runs, [Kit.Elsewhere] delivers to a second process, [Kit.Copy] makes a copy with a position of its
-// own, [Kit.Advance] lets time pass, and [Kit.Seed] puts state there first. Then [Kit.Published], [Kit.Called], [Kit.Result],
-// [Kit.State], [Kit.Succeeded] and [Kit.DeadLetter] say what has to be there.
+// undisturbed run leaves. Each trouble starts with a copy of what the kit has then, so that a message may have a past:
+// one that failed while a stand-in was down meets all troubles when the stand-in is up again. Stand-ins are not copied:
+// one that remembers keeps what it remembers from trouble to trouble. [Kit.AnyOrder] delivers messages in other orders;
+// onefold promises no order, so a handler whose outcome depends on it should ask for one, or compare versions.
+//
+// By hand: [Kit.Deliver] delivers once, [Kit.Run] until the message is settled, [Kit.CrashAt] lets the process die at a
+// point, [Kit.During] does something while the handler runs, [Kit.Elsewhere] delivers to a second process, [Kit.Copy]
+// makes a copy with a position of its own, [Kit.Advance] lets time pass, and [Kit.Seed] puts state there first. Then
+// [Kit.Published], [Kit.Called], [Kit.Result], [Kit.State], [Kit.Succeeded] and [Kit.DeadLetter] say what has to be there.
 //
 // The Config is the service's own: ID, Fingerprint, Scope, MaxAttempts, DeadLetterSubject and the retry delays count.
-// What concerns the server and the pace (prefetch, AckWait signals, filters, OrderBy, RateLimit) does not come into play. A relay of the kit stands in
-// for that of package outbox: what it sends is kept in memory, each ID once, as a receiver that dedupes has it.
+// What concerns the server and the pace (prefetch, AckWait signals, filters, OrderBy, RateLimit) does not come into
+// play. A relay of the kit stands in for that of package outbox: what it sends is kept in memory, each ID once, as a
+// receiver that dedupes has it.
 //
 // # What it cannot do
 //

@@ -20,9 +20,8 @@ type Kit struct {
 	cfg    consumer.Config
 	probes []*Probe
 
-	world    *world   // where the methods act
-	past     []func() // what the test has done so far; a fresh world goes through it first
-	nested   bool     // inside of something that is in the past already
+	world    *world // where the methods act
+	nested   bool   // inside of something that reports when it is over
 	sequence uint64
 	schedule string // what is tried now, for messages
 
@@ -140,14 +139,13 @@ func (k *Kit) Seed(table, key string, value any) {
 	k.step(func() { k.check(k.world.seed(table, key, data)) })
 }
 
-// step does one thing in the present world, remembers it, and reports what has come up.
+// step does one thing in the present world, and reports what has come up.
 func (k *Kit) step(do func()) {
 	k.tb.Helper()
 	if k.nested {
 		do()
 		return
 	}
-	k.past = append(k.past, do)
 	k.nested = true
 	do()
 	k.nested = false
@@ -155,23 +153,17 @@ func (k *Kit) step(do func()) {
 	k.flush()
 }
 
-// elsewhere does something in a fresh world that has gone through the past of this one, and reports what has come up.
+// elsewhere does something in a copy of the present world, and leaves what has come up to flush.
 func (k *Kit) elsewhere(schedule string, do func()) {
 	k.tb.Helper()
-	w, err := newWorld(k)
-	if err != nil {
-		k.tb.Fatalf("onefoldtest: %v", err)
-	}
-	here := k.world
-	k.world, k.nested = w, true
+	w, err := k.world.copy()
+	k.check(err)
+	here, nested, before := k.world, k.nested, k.schedule
+	k.world, k.nested, k.schedule = w, true, schedule
 	defer func() {
-		k.world, k.nested, k.schedule = here, false, ""
+		k.world, k.nested, k.schedule = here, nested, before
 		w.close()
 	}()
-	for _, earlier := range k.past {
-		earlier()
-	}
-	k.schedule = schedule
 	do()
 	w.checkProbes()
 }

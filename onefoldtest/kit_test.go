@@ -79,7 +79,7 @@ func TestHandlersThatAskThroughFxSurvive(t *testing.T) {
 			return err
 		},
 		"timer": func(_ context.Context, msg *onefold.Message, fx *onefold.Effects) error {
-			fx.Emit(onefold.Effect{Target: "reminders", Timer: "overdue", NotBefore: msg.Time.Add(time.Hour)})
+			fx.Emit(onefold.Effect{Target: "reminders", Timer: "overdue " + fx.Key().ID, NotBefore: msg.Time.Add(time.Hour)})
 			return nil
 		},
 		"calls": func(_ context.Context, msg *onefold.Message, fx *onefold.Effects) error {

@@ -49,6 +49,7 @@ func (w *world) send(ctx context.Context) error {
 			return err
 		}
 		for _, r := range rows {
+			r.Effect.ID = r.LeavesAs()
 			if err := w.sendRow(ctx, r); err != nil {
 				return err
 			}

@@ -12,8 +12,8 @@ type run struct {
 	number   int // in its world, from 1
 	key      onefold.Key
 	sequence uint64
-	finished bool // it has returned, and neither panicked nor exited its goroutine
-	entry    onefold.Entry
+	finished bool          // it has returned, and neither panicked nor exited its goroutine
+	entry    onefold.Entry // what it has read and asked for, as far as it came
 	err      error
 	calls    map[*Probe][]string // the idempotency keys passed to each probe; "" if none
 }
@@ -24,7 +24,7 @@ func (r *run) complete() bool { return r.finished && r.err == nil }
 // handle runs the service's handler and keeps what it asked for.
 func (w *world) handle(ctx context.Context, msg *onefold.Message, fx *onefold.Effects) error {
 	r := w.begin(fx.Key(), msg)
-	defer w.kit.leave(r) // a handler that panics or exits its goroutine does not come further
+	defer w.cutShort(r, fx) // a handler that panics or exits its goroutine does not come further
 	err := w.kit.cfg.Handler(ctx, msg, fx)
 	w.kit.leave(r)
 	w.meanwhile()
@@ -48,6 +48,15 @@ func (k *Kit) leave(r *run) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.running = slices.DeleteFunc(k.running, func(o *run) bool { return o == r })
+}
+
+// cutShort ends a run that may not have got to its finish: what it had read until then decides what it is compared with.
+func (w *world) cutShort(r *run, fx *onefold.Effects) {
+	w.kit.leave(r)
+	entry, _ := fx.Seal()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r.entry = entry
 }
 
 // meanwhile does what has to happen while a handler runs: its code has returned, but nobody knows yet.
@@ -74,11 +83,33 @@ func (w *world) finish(r *run, fx *onefold.Effects, err error) {
 		w.tables[write.Table] = true
 	}
 	for _, other := range w.runs {
-		if other != r && other.key == r.key && other.complete() && r.complete() && slices.Equal(other.entry.Reads, r.entry.Reads) {
+		if other != r && other.key == r.key && other.complete() && r.complete() && sameState(other, r) {
 			w.compare(other, r)
 			return
 		}
 	}
+}
+
+// sameState reports whether two runs have read the same state, in whatever order. One that did not complete may not have
+// come to all of what the other has read.
+func sameState(first, again *run) bool {
+	a, b := first.entry.Reads, again.entry.Reads
+	if first.complete() && again.complete() {
+		return len(a) == len(b) && within(a, b) // nothing is in Reads twice
+	}
+	return within(a, b) || within(b, a)
+}
+
+// within reports whether all of part is in whole.
+func within[T comparable](part, whole []T) bool {
+	if len(part) > len(whole) {
+		return false
+	}
+	set := make(map[T]bool, len(whole))
+	for _, item := range whole {
+		set[item] = true
+	}
+	return !slices.ContainsFunc(part, func(item T) bool { return !set[item] })
 }
 
 // compare reports what one run asked for and the other did not. first has finished before again.

@@ -10,9 +10,10 @@ import (
 )
 
 // Survives runs each message to its end, in the order given, and then once more for each of the troubles below, each
-// time in a world of its own that starts where the kit stood before. What is there at the end (outcomes, results, what
-// was sent, state) must be what the undisturbed run has left. The kit itself goes on behind the undisturbed run. The
-// first trouble with a difference is reported.
+// time in a world of its own. That is a copy of what the kit has now (what is stored and was sent, runs and calls so
+// far, the time), with a process that has just started; the stand-ins of the test are not copied. What is there at the
+// end (outcomes, results, what was sent, state) must be what the undisturbed run has left. The kit itself goes on
+// behind the undisturbed run. The first trouble with a difference is reported.
 //
 //   - the process dies at each [Point], and the message is delivered again;
 //   - the message, and copies of it, are delivered when it is done, before and after a restart;
@@ -45,8 +46,8 @@ func (k *Kit) Survives(msgs ...*onefold.Message) {
 	}
 }
 
-// AnyOrder delivers the messages in the order given, in reverse, and rotated, each time in a world of its own, and
-// compares what is left. The kit itself goes on behind the order given.
+// AnyOrder delivers the messages in the order given, in reverse, and rotated, each time in a world of its own as in
+// [Kit.Survives], and compares what is left. The kit itself goes on behind the order given.
 func (k *Kit) AnyOrder(msgs ...*onefold.Message) {
 	k.tb.Helper()
 	if len(msgs) < 2 {
@@ -159,7 +160,7 @@ func (k *Kit) each(msgs []*onefold.Message, do func(*onefold.Message)) {
 	}
 }
 
-// leaves does something in a fresh world and describes what is there then.
+// leaves does something in a copy of the present world and describes what is there then.
 func (k *Kit) leaves(name string, do func()) (left []line) {
 	k.tb.Helper()
 	k.elsewhere(name, func() {

@@ -3,7 +3,9 @@ package onefoldtest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/onefold-go/onefold"
@@ -57,6 +59,23 @@ func newWorld(k *Kit) (*world, error) {
 	w := &world{kit: k, clock: storetest.NewClock(), reasons: map[uint64]error{}, tables: map[string]bool{}}
 	w.data = memstore.NewData(w.clock.Clock())
 	return w, w.start()
+}
+
+// copy is a world of its own with everything in it that there is here, as a process finds it that has just been
+// started. The past is copied and not gone through again, because what the handler calls may be otherwise now.
+func (w *world) copy() (*world, error) {
+	w.mu.Lock()
+	c := &world{
+		kit: w.kit, clock: storetest.NewClock(), data: w.data.Clone(), sent: slices.Clone(w.sent),
+		reasons: maps.Clone(w.reasons), tables: maps.Clone(w.tables),
+	}
+	for _, r := range w.runs {
+		one := *r
+		c.runs = append(c.runs, &one)
+	}
+	w.mu.Unlock()
+	c.clock.Advance(w.clock.Mono() - c.clock.Mono()) // all clocks of a kit start alike and move by Advance alone
+	return c, c.start()
 }
 
 // start starts a process on what is stored.

@@ -39,7 +39,7 @@ func (c *calls) try(l *line, row *onefold.Row) callEnd {
 		})
 	})
 	end.stopped = c.base.Err() != nil
-	if end.err != nil && end.once && !end.stopped && mayHaveHappened(end.err) {
+	if end.err != nil && end.once && !end.stopped && mayHaveHappened(end.err, true) {
 		c.probe(l, row, &end)
 	}
 	return end

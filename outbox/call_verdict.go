@@ -43,7 +43,7 @@ func judgeCall(e callEnd) (verdict, onefold.Class, error) {
 		return sent, onefold.ClassNone, nil
 	case e.stopped && !e.once:
 		return waiting, onefold.ClassUnavailable, fmt.Errorf("stopped with the relay: %w", e.err)
-	case !mayHaveHappened(e.err):
+	case !mayHaveHappened(e.err, e.once):
 		return judgeRefusal(e.err)
 	case e.once:
 		return judgeProbe(e, e.err)
@@ -80,11 +80,13 @@ func judgeProbe(e callEnd, cause error) (verdict, onefold.Class, error) {
 	return doubtful, onefold.ClassUnknown, fmt.Errorf("it is called at most once and may have happened (Probe does not know): %w", cause)
 }
 
-// mayHaveHappened reports whether err leaves open that the call had an effect. A panic does, whatever its value is.
-func mayHaveHappened(err error) bool {
+// mayHaveHappened reports whether err leaves open that the call had an effect. A panic does, whatever its value is. So
+// does ErrUnavailable in a call that must not be made twice: it may come from a store that the function has used after
+// it did its work, and only marks that the function has set itself are believed then.
+func mayHaveHappened(err error, once bool) bool {
 	_, asksAgain := onefold.RetryDelay(err)
 	return classOfCall(err) == onefold.ClassPanic ||
-		!asksAgain && !onefold.IsPermanent(err) && !errors.Is(err, onefold.ErrUnavailable)
+		!asksAgain && !onefold.IsPermanent(err) && (once || !errors.Is(err, onefold.ErrUnavailable))
 }
 
 // classOfCall sorts a refused attempt.

@@ -36,7 +36,7 @@ func TestJudgeCall(t *testing.T) {
 		"once: panic, no probe":    {callEnd{reached: called, once: true, err: &onefold.PanicError{Value: onefold.ErrUnavailable}}, doubtful, onefold.ClassUnknown},
 		"once: stopped":            {callEnd{reached: called, once: true, err: no, stopped: true}, untold, onefold.ClassUnknown},
 		"once: permanent":          {callEnd{reached: called, once: true, err: onefold.Permanent(no)}, hopeless, onefold.ClassPermanent},
-		"once: away":               {callEnd{reached: called, once: true, err: onefold.ErrUnavailable}, waiting, onefold.ClassUnavailable},
+		"once: away, no probe":     {callEnd{reached: called, once: true, err: onefold.ErrUnavailable}, doubtful, onefold.ClassUnknown},
 		"once: retry after":        {callEnd{reached: called, once: true, err: onefold.RetryAfter(1, no)}, refused, onefold.ClassRefused},
 		"once: it happened":        {callEnd{reached: called, once: true, err: no, asked: true, answer: ProbeHappened}, sent, onefold.ClassNone},
 		"once: it has not":         {callEnd{reached: called, once: true, err: no, asked: true, answer: ProbeNotHappened}, refused, onefold.ClassRefused},

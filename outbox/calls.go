@@ -89,8 +89,8 @@ func (c *calls) admit(row *onefold.Row) (ok bool, delay time.Duration, err error
 
 // start calls row in a goroutine of its own; the last to end is told by quiet.
 func (c *calls) start(l *line, row *onefold.Row, now time.Duration) {
-	if l.turns.ended == 0 {
-		l.turns.ended = now
+	if l.running == 0 {
+		l.turns.wake(now)
 	}
 	l.running++
 	c.running++

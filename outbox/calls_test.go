@@ -138,7 +138,7 @@ func TestAFunctionThatSaysUnavailableUsesUpNoAttempt(t *testing.T) {
 	}})
 	c.MaxAttempts = 1
 	r.run(c)
-	r.call("a", "f", true)
+	r.call("a", "f", false)
 	assert.Equal(t, 1, r.await("settled", 1)[0].row.Attempt)
 	assert.Len(t, l.all(), 4)
 }

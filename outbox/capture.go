@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// capture says if a stream takes the subject of a row. It matters only when nobody answered.
+// capture says if a stream takes the subject of a row. It matters only when no stream answered.
 type capture uint8
 
 const (
@@ -47,7 +47,7 @@ type knownCapture struct {
 func (c *captures) learn(ctx context.Context, answers []answer) {
 	var asking context.Context // made for the first question: most batches have none
 	for i := range answers {
-		if !nobodyAnswered(answers[i].err) || !c.wanted(answers[i].row.Effect.Target) {
+		if !nobodyAnswered(answers[i].err) && !timedOut(answers[i].err) || answers[i].call != nil || !c.wanted(answers[i].row.Effect.Target) {
 			continue
 		}
 		if asking == nil {

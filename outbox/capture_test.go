@@ -34,7 +34,7 @@ func asked(answers func(ctx context.Context, subject string) capture) (*captures
 	}, questions
 }
 
-func TestASubjectIsAskedAboutOnceInAWhileAndOnlyIfNobodyAnswered(t *testing.T) {
+func TestASubjectIsAskedAboutOnceInAWhileAndOnlyIfNoStreamAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, questions := asked(func(_ context.Context, subject string) capture {
 			if subject == "a" {
@@ -44,9 +44,13 @@ func TestASubjectIsAskedAboutOnceInAWhileAndOnlyIfNobodyAnswered(t *testing.T) {
 		})
 		c.learn(t.Context(), []answer{
 			{row: &onefold.Row{Effect: onefold.Effect{Target: "sent"}}},
-			{row: &onefold.Row{Effect: onefold.Effect{Target: "slow"}}, err: nats.ErrTimeout},
+			{row: &onefold.Row{Effect: onefold.Effect{Target: "refused"}}, err: nats.ErrMaxPayload},
+			{row: &onefold.Row{Effect: onefold.Effect{Target: "called"}}, call: &callEnd{}, err: context.DeadlineExceeded},
 		})
 		assert.Empty(t, *questions)
+		c.learn(t.Context(), []answer{{row: &onefold.Row{Effect: onefold.Effect{Target: "slow"}}, err: nats.ErrTimeout}})
+		assert.Equal(t, []string{"slow"}, *questions)
+		*questions = nil
 		c.learn(t.Context(), nobody("a", "b", "a"))
 		c.learn(t.Context(), nobody("b", "a"))
 		assert.Equal(t, []string{"a", "b"}, *questions)

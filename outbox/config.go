@@ -94,6 +94,9 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
+// maxWindow bounds the windows: each place costs memory from the start.
+const maxWindow = 1 << 20
+
 // check reports every field of c that cannot work, joined. It expects defaults to be filled in.
 func (c Config) check() error {
 	var errs []error
@@ -113,6 +116,9 @@ func (c Config) check() error {
 		if n.value < 0 {
 			bad("%s is %d; it must be positive, or 0 for %d", n.field, n.value, n.fallback)
 		}
+	}
+	if c.Window > maxWindow {
+		bad("Window is %d; it must be at most %d", c.Window, maxWindow)
 	}
 	for _, d := range []struct {
 		field                  string

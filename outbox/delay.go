@@ -28,7 +28,15 @@ type troubles struct {
 type trouble struct {
 	rounds int
 	until  time.Duration // monotonic time until which this round lasts
+	rows   int           // that have failed in this round
 }
+
+// rowsBack is how many rows of one subject come back at once at most, and rowsApart how long after them as many more do:
+// what comes back is older than new rows and handed out first, and there may be millions.
+const (
+	rowsBack  = 1024
+	rowsApart = 200 * time.Millisecond
+)
 
 // note records a failure at now and returns the delay for its row.
 func (t *troubles) note(subject string, now time.Duration) time.Duration {
@@ -47,9 +55,11 @@ func (t *troubles) note(subject string, now time.Duration) time.Duration {
 	}
 	if now >= one.until {
 		one.rounds++
+		one.rows = 0
 		one.until = now + pace.Delay(one.rounds, seedOf(subject), t.lowest, t.highest)
 	}
-	return max(one.until-now, t.lowest)
+	one.rows++
+	return max(one.until-now, t.lowest) + time.Duration(one.rows/rowsBack)*rowsApart
 }
 
 // clear records that subject's stream takes messages.

@@ -20,10 +20,13 @@
 // A call leaves a handler by fx.Call("charge-card", card) and is made by the function of that name:
 //
 //	outbox.Config{JetStream: js, Functions: map[string]outbox.Function{
-//		"charge-card": {Do: func(ctx context.Context, c outbox.Call) error {
-//			return bank.Charge(ctx, c.Key, c.Payload) // the bank dedupes by c.Key
-//		}},
+//		"charge-card": {Do: outbox.JSON(func(ctx context.Context, card Card, c outbox.Call) error {
+//			return bank.Charge(ctx, c.Key, card) // the bank dedupes by c.Key
+//		})},
 //	}}
+//
+// A row may wait for its time (Effect.NotBefore), and one with a name (Effect.Timer) may be replaced or cancelled until
+// it has left; [onefold.Effects.Emit] says how, and its example shows a reminder.
 //
 // What is promised: every committed row is published at least once and always under the same ID, which is
 // both its Nats-Msg-Id and its Onefold-Id. Within the stream's duplicate window the server drops the copies,
@@ -33,7 +36,7 @@
 // that can never fit, is parked for a person and delays only those of its ordering key. What is not promised:
 // that a receiver without dedupe sees a message once.
 //
-// Of calls: function.go says what a function may expect and what its errors mean. A slow one delays neither messages
+// Of calls: json.go decodes their payloads; function.go says what a function may expect and what its errors mean. A slow one delays neither messages
 // nor other functions.
 //
 // Reading order: relay.go (opening and reopening), session.go (fetch, publish, collect), verdict.go (what

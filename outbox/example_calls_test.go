@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/outbox"
@@ -95,4 +96,63 @@ func ExampleResume() {
 	// shop/order-7 new-function <nil>
 	// resumed: 1 <nil>
 	// discarded: 0 <nil>
+}
+
+// The function takes what the handler gave. A payload that does not decode calls nobody: it is parked with its reason.
+func ExampleJSON() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	js, stop, err := exampleServer(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer stop()
+	st := memstore.New()
+	defer func() { _ = st.Close(context.Background()) }()
+
+	type Charge struct {
+		Order string
+		Cents int
+	}
+	_, err = outbox.Enqueue(ctx, st, onefold.Key{Scope: "shop", ID: "order-7"}, 0, func(fx *onefold.Effects) error {
+		fx.Call("charge-card", Charge{Order: "order-7", Cents: 500})
+		fx.Call("send-receipt", "order-7")
+		return nil
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	charge := outbox.JSON(func(_ context.Context, v Charge, c outbox.Call) error {
+		fmt.Printf("%s: %d cents for %s\n", c.Name, v.Cents, v.Order)
+		return nil
+	})
+	var left atomic.Int64
+	left.Store(2)
+	ended := func() {
+		if left.Add(-1) == 0 {
+			cancel() // the example has seen enough
+		}
+	}
+	relay, err := outbox.NewRelay(st, outbox.Config{
+		JetStream: js,
+		Functions: map[string]outbox.Function{
+			"charge-card":  {Do: charge},
+			"send-receipt": {Do: charge}, // by mistake: it is given a string
+		},
+		Observer: &onefold.Observer{
+			Settled:   func(onefold.RowEvent) { ended() },
+			RowParked: func(e onefold.RowEvent) { fmt.Println("parked:", e.Err); ended() },
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("stopped:", relay.Run(ctx))
+	// Unordered output:
+	// charge-card: 500 cents for order-7
+	// parked: function "send-receipt": decode the payload as outbox_test.Charge, 9 bytes: json: cannot unmarshal string into Go value of type outbox_test.Charge
+	// stopped: <nil>
 }

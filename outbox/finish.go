@@ -30,6 +30,7 @@ func (s *session) finish(ctx context.Context, answers []answer) error {
 		s.captures.learn(ctx, answers)
 	}
 	for _, a := range answers {
+		s.arrived(a.ack)
 		if s.relay.verified.doubts(a) {
 			s.verifier.asked <- a
 			continue
@@ -79,7 +80,11 @@ func (s *session) record(ctx context.Context, outcomes []outcome) error {
 	for i := range outcomes {
 		batch[i] = outcomes[i].settlement
 	}
-	err := settleUntilKnown(ctx, s.relay.store, batch, s.relay.status.unsettled)
+	appoint(batch, outcomes, s.relay.config.Clock.Wall())
+	err := settleUntilKnown(ctx, s.relay.store, batch, func(err error) {
+		s.relay.status.unsettled(err)
+		appoint(batch, outcomes, s.relay.config.Clock.Wall())
+	})
 	if errors.Is(err, onefold.ErrFull) {
 		return err
 	}

@@ -15,13 +15,15 @@ import (
 // [onefold.Effects.CallOnce]. Do is required. Its functions may be called from several goroutines at once, and must
 // return soon after their context has ended: a call is over when Do has returned, and not before.
 type Function struct {
-	// Do makes the call. The row ends when it returns nil. What else it returns decides what follows:
+	// Do makes the call; [JSON] makes one that takes a decoded payload. The row ends when it returns nil. What else it
+	// returns decides what follows:
 	//
 	//	onefold.Permanent        parked at once
 	//	onefold.RetryAfter       called again no sooner than that; the attempt counts. It says that nothing has
 	//	                         happened.
 	//	onefold.ErrUnavailable   what it calls is away and nothing has happened: called again later, however long;
-	//	                         uses up no attempt
+	//	                         uses up no attempt. Asked for with CallOnce it is like any other, because a store
+	//	                         that the function has used says the same: return RetryAfter
 	//	any other, a panic, runtime.Goexit, an end of its context
 	//	                         a refused attempt: called again after a growing delay, parked after
 	//	                         Config.MaxAttempts
@@ -53,7 +55,7 @@ const (
 // Call is what a registered function is given.
 type Call struct {
 	Name    string         // what it is registered under
-	Key     string         // idempotency key: the ID of the effect, the same in each call of it and in a rerun of its handler
+	Key     string         // idempotency key: what the row leaves under (onefold.Row.LeavesAs), the same in each call of it and in a rerun of its handler
 	Payload []byte         // what the handler gave; the function may keep it
 	Header  onefold.Header // of the effect
 	Attempt int            // 1 for the first; calls that were cut short are counted, too
@@ -115,6 +117,9 @@ func (f Function) check(name string, lease time.Duration) error {
 	}
 	if f.Window < 0 {
 		bad(".Window is %d; it must be positive, or 0 for %d", f.Window, DefaultCallWindow)
+	}
+	if f.Window > maxWindow {
+		bad(".Window is %d; it must be at most %d", f.Window, maxWindow)
 	}
 	return errors.Join(errs...)
 }

@@ -23,7 +23,7 @@ func (s *session) outcomeOf(a answer) outcome {
 	case a.call != nil:
 		v, o.event.Class, o.event.Err = judgeCall(*a.call)
 	case a.away > 0:
-		o.delay(a.away, s.relay.config.Clock.Wall(), a.err)
+		o.delay(a.away, a.err)
 		o.event.Class, o.event.Err, o.settlement.Uncounted = onefold.ClassUnavailable, a.err, true
 		return o
 	default:
@@ -44,8 +44,14 @@ func (s *session) judgeAnswer(a answer) (verdict, onefold.Class, error) {
 	if isAny(a.err, errUnsupported) {
 		return hopeless, onefold.ClassPermanent, a.err
 	}
+	if isAny(a.err, errSilent) {
+		return waiting, onefold.ClassUnavailable, a.err
+	}
 	here := scene{connected: a.err == nil || s.conn.IsConnected()}
-	if nobodyAnswered(a.err) {
+	if !a.verified {
+		s.silences.learn(a.row.Effect.Target, timedOut(a.err))
+	}
+	if nobodyAnswered(a.err) || timedOut(a.err) {
 		here.capture = s.captures.of(a.row.Effect.Target)
 		if here.connected && here.capture == notCaptured {
 			a.err = uncaptured(a.row.Effect.Target, a.err)
@@ -67,19 +73,21 @@ func (s *session) settleAs(o *outcome, v verdict) {
 		o.settlement.State = onefold.Sent
 	case v == hopeless || v == doubtful:
 		o.park(err.Error(), !c.SkipParked)
+		o.settlement.Untried = o.called && v == hopeless
 	case v == refused && row.Attempt >= c.MaxAttempts:
 		o.park(fmt.Sprintf("given up after %d attempts: %v", row.Attempt, err), !c.SkipParked)
+		o.settlement.Untried = o.called // a call that may have happened is doubtful
 	case v == refused:
 		d, chosen := onefold.RetryDelay(err)
 		if !chosen {
 			d = pace.Delay(row.Attempt, seedOf(row.Effect.ID), c.RetryMin, c.RetryMax)
 		}
-		o.delay(d, c.Clock.Wall(), err)
+		o.delay(d, err)
 	case isAny(err, errStopping):
-		o.delay(0, time.Time{}, err) // at once, for the next relay
+		o.delay(0, err) // at once, for the next relay
 		o.settlement.Uncounted = true
 	default:
-		o.delay(s.troubles.note(troubledBy(&row.Effect), c.Clock.Mono()), c.Clock.Wall(), err)
+		o.delay(s.troubles.note(troubledBy(&row.Effect), c.Clock.Mono()), err)
 		o.settlement.Uncounted = true
 	}
 }
@@ -96,11 +104,18 @@ func (o *outcome) park(reason string, hold bool) {
 	o.settlement.State, o.settlement.Reason, o.settlement.Hold = onefold.Parked, reason, hold
 }
 
-// delay gives the row back for d; a zero now is at once.
-func (o *outcome) delay(d time.Duration, now time.Time, err error) {
+// delay gives the row back for d.
+func (o *outcome) delay(d time.Duration, err error) {
 	o.settlement.State, o.settlement.Reason = onefold.Delayed, err.Error()
-	if !now.IsZero() {
-		o.settlement.At = now.Add(d)
-	}
 	o.event.Delay = d
+}
+
+// appoint gives delayed rows their times, as of now. It is done again before each try to record them: were the wall
+// clock set back in between, a row would stay away for as long as it was set back.
+func appoint(batch []onefold.Settlement, outcomes []outcome, now time.Time) {
+	for i := range batch {
+		if d := outcomes[i].event.Delay; batch[i].State == onefold.Delayed && d > 0 {
+			batch[i].At = now.Add(d)
+		}
+	}
 }

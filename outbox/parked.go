@@ -13,7 +13,7 @@ import (
 
 // Choice says which parked rows are meant: those that fit every field that is set. The zero Choice is all of them.
 type Choice struct {
-	IDs    []string    // the IDs of effects; one of them
+	IDs    []string    // the IDs of effects, as events tell them (onefold.Row.LeavesAs); one of them
 	Key    onefold.Key // the work that has asked for the row
 	Kind   string      // onefold.KindMessage, onefold.KindCall
 	Target string      // subject or name of a function
@@ -40,6 +40,11 @@ func Parked(ctx context.Context, st onefold.Store, c Choice) iter.Seq2[onefold.I
 			if err != nil {
 				yield(onefold.Item{}, fmt.Errorf("list parked rows: %w", err))
 				return
+			}
+			if item.Row != nil {
+				row := *item.Row
+				row.Effect.ID = row.LeavesAs() // which events and logs name, too
+				item.Row = &row
 			}
 			if c.fits(&item) && !yield(item, nil) {
 				return

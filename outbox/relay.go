@@ -24,7 +24,8 @@ type Relay struct {
 	running  atomic.Bool
 	status   status
 	active   active
-	verified firsts // used by the running session
+	verified firsts  // used by the running session
+	targets  targets // likewise; nil: nobody wants to know
 	session  atomic.Pointer[session]
 }
 
@@ -41,8 +42,12 @@ func NewRelay(st onefold.Store, c Config) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
+	var seen targets
+	if c.Observer.Warned != nil {
+		seen = targets{}
+	}
 	return &Relay{
-		store: st, config: c, verified: firsts{clean: st.Info().Clean},
+		store: st, config: c, verified: firsts{clean: st.Info().Clean}, targets: seen,
 		status: status{state: StateNew, tell: c.Observer.State, clock: c.Clock},
 	}, nil
 }
@@ -59,6 +64,9 @@ func NewRelay(st onefold.Store, c Config) (*Relay, error) {
 // closed and will not come back), [onefold.ErrClosed], [onefold.ErrDamaged], [onefold.ErrInvalid],
 // ErrRunning, and ErrStillCalling, alone or besides one of these.
 func (r *Relay) Run(ctx context.Context) error {
+	if r == nil {
+		return fmt.Errorf("%w: the relay is nil; was the error of NewRelay checked?", onefold.ErrInvalid)
+	}
 	if !r.running.CompareAndSwap(false, true) {
 		return ErrRunning
 	}

@@ -219,3 +219,25 @@ func TestLargePayloadsGoOut(t *testing.T) {
 	r.await("settled", 1)
 	assert.Len(t, string(r.stored("OUT")[0].Data), len(body))
 }
+
+func TestEachStreamThatAnswersIsLookedAtOnce(t *testing.T) {
+	r := newRig(t)
+	r.stream(jetstream.StreamConfig{Name: "WEAK", Subjects: []string{"weak.>"}, Storage: jetstream.MemoryStorage})
+	warned := make(chan onefold.WarnEvent, 16)
+	o := r.observer()
+	o.Warned = func(e onefold.WarnEvent) { warned <- e }
+	r.run(outbox.Config{Observer: o})
+	for i := range 20 {
+		r.emit(fmt.Sprint("a", i), onefold.Effect{Target: "out.a"})
+		r.emit(fmt.Sprint("b", i), onefold.Effect{Target: "weak.a"})
+	}
+	r.await("settled", 40)
+	select {
+	case e := <-warned:
+		assert.Equal(t, "relay", e.Part)
+		assert.Contains(t, e.Text, "stream WEAK")
+	case <-r.ctx.Done():
+		require.FailNow(t, "nothing was said of the stream")
+	}
+	assert.Empty(t, warned)
+}

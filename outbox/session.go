@@ -16,7 +16,7 @@ import (
 
 // session is the life of one feed. The fetcher goroutine takes rows and sends them; the calling goroutine
 // collects answers and settles rows; a third only watches for the connection's end, a fourth reads messages that the
-// server calls duplicates; and each call has its own.
+// server calls duplicates, a fifth looks at the streams that answer; and each call has its own.
 type session struct {
 	relay    *Relay
 	feed     onefold.Feed
@@ -25,6 +25,9 @@ type session struct {
 	window   *window // of messages
 	calls    *calls
 	verifier verifier
+	looks    chan string // names of streams to look at
+	silences silences
+	cut      string // the one whose look the end has cut short
 
 	// Used by the collecting goroutine only.
 	troubles troubles
@@ -36,7 +39,7 @@ type session struct {
 func newSession(r *Relay, feed onefold.Feed, pub *publisher) *session {
 	c := &r.config
 	return &session{
-		relay: r, feed: feed, conn: c.JetStream.Conn(), pub: pub, window: newWindow(c.Window),
+		relay: r, feed: feed, looks: make(chan string, 16), conn: c.JetStream.Conn(), pub: pub, window: newWindow(c.Window),
 		troubles: troubles{lowest: c.RetryMin, highest: c.RetryMax},
 		captures: captures{
 			timeout: c.PublishTimeout, now: c.Clock.Mono,
@@ -44,8 +47,8 @@ func newSession(r *Relay, feed onefold.Feed, pub *publisher) *session {
 		},
 		verifier: verifier{
 			asked: make(chan answer, c.Window), timeout: c.PublishTimeout, resolve: pub.resolve,
-			transportID: func(ctx context.Context, ack *jetstream.PubAck) (string, time.Duration, bool, error) {
-				return readTransportID(ctx, c.JetStream, ack)
+			transportID: func(ctx context.Context, ack *jetstream.PubAck, published string) (string, time.Duration, bool, error) {
+				return readTransportID(ctx, c.JetStream, ack, published)
 			},
 		},
 	}
@@ -71,6 +74,7 @@ func (s *session) run(ctx context.Context) error {
 	})
 	verifying, endVerifying := context.WithCancel(work)
 	beside.Go(func() { s.verifier.run(verifying) })
+	beside.Go(func() { s.lookAtTargets(verifying) })
 	fetched := make(chan error, 1)
 	go func() { fetched <- s.fetch(fetching) }()
 	err := s.collect(work, fetched, stop)
@@ -80,6 +84,7 @@ func (s *session) run(ctx context.Context) error {
 	s.calls.giveBack() // so that none is started any more; they go back with the feed
 	s.calls.await(work)
 	beside.Wait()
+	s.unseen()
 	return err
 }
 
@@ -118,10 +123,12 @@ func (s *session) fetch(ctx context.Context) error {
 	}
 }
 
-// launch sends rows, or answers for those that this relay cannot send.
+// launch sends rows, or answers for those that this relay cannot send. From here on a row has the ID that it leaves
+// under; the store knows it by its handle.
 func (s *session) launch(rows []onefold.Row) {
 	for i := range rows {
 		row := &rows[i]
+		row.Effect.ID = row.LeavesAs()
 		if f := s.relay.config.Observer.Fetched; f != nil {
 			f(s.relay.rowEvent(row))
 		}
@@ -131,6 +138,8 @@ func (s *session) launch(rows []onefold.Row) {
 			s.pub.resolve(answer{row: row, err: err})
 		case row.Effect.Kind == onefold.KindCall:
 			s.call(row)
+		case !s.silences.maySend(row.Effect.Target):
+			s.pub.resolve(answer{row: row, err: errSilent})
 		default:
 			s.pub.send(row)
 		}

@@ -6,7 +6,7 @@ import "time"
 // rate at which calls end, so that each is given back about once however many there are, and none waits much longer
 // than it must. It is guarded by the lock of calls.
 type turns struct {
-	ended time.Duration // monotonic time when the last call has ended, or the first has begun
+	ended time.Duration // monotonic time when the last call has ended, or the first after none has begun
 	took  time.Duration // how long a call takes, smoothed; 0: none has ended
 	next  time.Duration // monotonic time that is not booked yet
 	away  []time.Duration
@@ -20,6 +20,18 @@ const (
 	// messages behind them and so are handed out first: with more than some batches a second nothing else would be.
 	batchShare = 200 * time.Millisecond
 )
+
+// maxIdle is how much of the time without a call counts as the time that a call takes. Some of it has to: a function that
+// refuses at once has such a gap before each of its rounds, and its rows would come back faster than others are sent.
+const maxIdle = 20 * time.Millisecond
+
+// wake notes that a call begins and no other is under way.
+func (t *turns) wake(now time.Duration) {
+	if t.ended == 0 {
+		t.ended = now
+	}
+	t.ended = max(t.ended, now-maxIdle)
+}
 
 // note takes the time of a call that has ended.
 func (t *turns) note(now, took time.Duration) {

@@ -77,7 +77,9 @@ func judge(err error, s scene) (verdict, onefold.Class) {
 		return hopeless, onefold.ClassRefused
 	case errors.As(err, &api):
 		return judgeAPI(api)
-	case isAny(err, nats.ErrTimeout, jetstream.ErrAsyncPublishTimeout, nats.ErrDisconnected, context.DeadlineExceeded):
+	case timedOut(err) && s.connected && s.capture == notCaptured:
+		return refused, onefold.ClassRefused // who listens there is no stream, and cannot answer
+	case timedOut(err), errors.Is(err, nats.ErrDisconnected):
 		// The message may be stored. The same ID goes out again.
 		return waiting, onefold.ClassUnknown
 	case !s.connected, isAny(err, away...):
@@ -117,6 +119,11 @@ func judgeAPI(e *jetstream.APIError) (verdict, onefold.Class) {
 // or its stream has no leader now.
 func nobodyAnswered(err error) bool {
 	return isAny(err, jetstream.ErrNoStreamResponse, nats.ErrNoResponders)
+}
+
+// timedOut reports whether no answer came in time.
+func timedOut(err error) bool {
+	return isAny(err, nats.ErrTimeout, jetstream.ErrAsyncPublishTimeout, context.DeadlineExceeded)
 }
 
 func isAny(err error, targets ...error) bool {

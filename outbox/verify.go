@@ -53,6 +53,9 @@ func (f *firsts) doubts(a answer) bool {
 	if a.ack == nil || !a.ack.Duplicate || a.verified || a.row.Attempt != 1 || !f.clean || f.full {
 		return false
 	}
+	if a.ack.Domain != "" {
+		return false // its stream is elsewhere: one of that name here is another
+	}
 	_, before := f.before[a.row.Effect.ID]
 	return !before
 }
@@ -64,8 +67,9 @@ type verifier struct {
 	timeout time.Duration
 	resolve func(answer)
 	// transportID reads the ID of the message that ack is about, and the duplicate window of its stream. ok is false
-	// if the stream does not have the message.
-	transportID func(ctx context.Context, ack *jetstream.PubAck) (id string, window time.Duration, ok bool, err error)
+	// if the stream does not have the message and should. A stream that removes what was consumed is believed: the
+	// answer is published then, the ID that was sent.
+	transportID func(ctx context.Context, ack *jetstream.PubAck, published string) (id string, window time.Duration, ok bool, err error)
 }
 
 // run verifies what is asked until ctx ends.
@@ -85,7 +89,7 @@ func (v *verifier) verify(ctx context.Context, a *answer) {
 	ctx, cancel := context.WithTimeout(ctx, v.timeout)
 	defer cancel()
 	a.verified = true
-	id, window, ok, err := v.transportID(ctx, a.ack)
+	id, window, ok, err := v.transportID(ctx, a.ack, a.row.Effect.ID)
 	switch {
 	case err != nil:
 		a.err = fmt.Errorf("%w: read message %d of stream %q: %w", errUnverified, a.ack.Sequence, a.ack.Stream, err)
@@ -99,7 +103,7 @@ func (v *verifier) verify(ctx context.Context, a *answer) {
 }
 
 // readTransportID asks JetStream.
-func readTransportID(ctx context.Context, js jetstream.JetStream, ack *jetstream.PubAck) (id string, window time.Duration, ok bool, err error) {
+func readTransportID(ctx context.Context, js jetstream.JetStream, ack *jetstream.PubAck, published string) (id string, window time.Duration, ok bool, err error) {
 	stream, err := js.Stream(ctx, ack.Stream)
 	if err != nil {
 		return "", 0, false, err
@@ -108,6 +112,9 @@ func readTransportID(ctx context.Context, js jetstream.JetStream, ack *jetstream
 	m, err := stream.GetMsg(ctx, ack.Sequence)
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
+		if stream.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
+			return published, window, true, nil // what was consumed is gone: that is no sign of a loss
+		}
 		return "", window, false, nil
 	case err != nil:
 		return "", window, false, err

@@ -76,7 +76,7 @@ func TestWhatTheStreamHasDecidesAboutADuplicate(t *testing.T) {
 		"no such stream": {found{err: jetstream.ErrStreamNotFound}, waiting, "stream not found"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := verifier{timeout: time.Minute, transportID: func(context.Context, *jetstream.PubAck) (string, time.Duration, bool, error) {
+			v := verifier{timeout: time.Minute, transportID: func(context.Context, *jetstream.PubAck, string) (string, time.Duration, bool, error) {
 				return test.found.id, 2 * time.Minute, test.found.ok, test.found.err
 			}}
 			a := duplicate(1)

@@ -13,6 +13,9 @@
 //		}),
 //	})
 //
+// What is promised is what package consumer promises of every handler: the message may be handled several times, what it
+// asks for through fx takes effect once.
+//
 // Fingerprints cover the bytes of a body, and two encodings of one Protocol Buffers message may differ, even
 // made by one program. A sender that tries again should send the bytes of its first try; where it cannot, give
 // dedupe.Selected a function that leaves out what changes.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -24,8 +25,27 @@ var orders = []byte("orders")
 // maxBody is more than an order takes.
 const maxBody = 4 << 10
 
-// postOrder takes an order under the ID that the client gives it. The order in the bucket and the message about it
-// become durable in one transaction, once for each ID; a relay sends the message.
+// place writes an order into the bucket and asks for the message about it. Both become durable in one transaction of
+// bbolt, once for each ID, or neither does; a relay sends the message, also if this process dies right after.
+func place(ctx context.Context, st *boltstore.Store, id string, o Order) (existing bool, err error) {
+	key := onefold.Key{Scope: "http/orders", ID: id}
+	return outbox.Enqueue(ctx, st, key, 0, func(fx *onefold.Effects) error {
+		fx.Publish("orders.placed", o)
+		value, err := json.Marshal(o)
+		if err != nil {
+			return err
+		}
+		return boltstore.Tx(fx, func(tx *bolt.Tx) error {
+			b, err := tx.CreateBucketIfNotExists(orders)
+			if err != nil {
+				return err
+			}
+			return b.Put([]byte(id), value)
+		})
+	})
+}
+
+// postOrder takes an order under the ID that the client gives it and that a repeat keeps.
 func postOrder(st *boltstore.Store) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id := r.Header.Get("Idempotency-Key")
@@ -38,20 +58,7 @@ func postOrder(st *boltstore.Store) http.HandlerFunc {
 			http.Error(w, `give an order such as {"item":"tea","count":1}`, http.StatusBadRequest)
 			return
 		}
-		existing, err := outbox.Enqueue(r.Context(), st, onefold.Key{Scope: "http/orders", ID: id}, 0, func(fx *onefold.Effects) error {
-			fx.Publish("orders.placed", o)
-			return boltstore.Tx(fx, func(tx *bolt.Tx) error {
-				b, err := tx.CreateBucketIfNotExists(orders)
-				if err != nil {
-					return err
-				}
-				value, err := json.Marshal(o)
-				if err != nil {
-					return err
-				}
-				return b.Put([]byte(id), value)
-			})
-		})
+		existing, err := place(r.Context(), st, id, o)
 		w.WriteHeader(status(existing, err))
 	}
 }

@@ -108,7 +108,10 @@ func pieces(b *bolt.Bucket, item string) int {
 func fill(ctx context.Context, st *boltstore.Store) error {
 	_, err := outbox.Enqueue(ctx, st, onefold.Key{Scope: "warehouse", ID: "first stock"}, 0, func(fx *onefold.Effects) error {
 		return boltstore.Tx(fx, func(tx *bolt.Tx) error {
-			b, err := tx.CreateBucketIfNotExists(stock)
+			if tx.Bucket(stock) != nil {
+				return nil // from an earlier start, which Enqueue remembers for a day only
+			}
+			b, err := tx.CreateBucket(stock)
 			for n := 0; n < itemCount && err == nil; n++ {
 				err = b.Put([]byte(item(n)), binary.BigEndian.AppendUint64(nil, firstStock))
 			}

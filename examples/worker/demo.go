@@ -14,6 +14,7 @@ import (
 
 	"github.com/onefold-go/onefold"
 	"github.com/onefold-go/onefold/consumer"
+	"github.com/onefold-go/onefold/dedupe"
 	"github.com/onefold-go/onefold/internal/natstest"
 )
 
@@ -74,7 +75,11 @@ func publishOrders(ctx context.Context, js jetstream.JetStream, n int) error {
 		if err != nil {
 			return err
 		}
-		m := &nats.Msg{Subject: "orders.new", Data: body, Header: nats.Header{onefold.HeaderID: {o.ID}}}
+		m := nats.NewMsg("orders.new")
+		m.Data = body
+		if _, err := dedupe.Stamp(onefold.Header(m.Header), "order", o.ID, "new"); err != nil {
+			return err
+		}
 		if _, err := js.PublishMsg(ctx, m); err != nil {
 			return fmt.Errorf("publish %s: %w", o.ID, err)
 		}

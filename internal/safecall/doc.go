@@ -1,8 +1,8 @@
 // Package safecall runs a function of somebody else so that its panic becomes an error and its
 // runtime.Goexit is noticed.
 //
-// A panic is recovered by [Do]. Goexit cannot be recovered: it ends the goroutine after running its
-// deferred functions. [Do] therefore tells its caller through a Call that the caller owns, and the
+// A panic is recovered by [Call.Do]. Goexit cannot be recovered: it ends the goroutine after running its
+// deferred functions. [Call.Do] therefore tells its caller through a Call that the caller owns, and the
 // caller looks at it in a deferred function of its own:
 //
 //	var call safecall.Call

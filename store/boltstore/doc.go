@@ -9,22 +9,25 @@
 //	}
 //	defer func() { err = errors.Join(err, st.Close(context.Background())) }()
 //
-//	c := &onefold.Commit{Entry: onefold.Entry{
-//		Key:     onefold.Key{Scope: "ORDERS/billing", ID: "order-1"},
-//		Outcome: onefold.Succeeded,
-//		Result:  []byte("charged"),
-//		Retain:  24 * time.Hour,
-//	}}
-//	if err := st.Commit(ctx, []*onefold.Commit{c}); err != nil {
-//		return err // nothing of the batch was tried
-//	}
-//	if c.Err != nil {
-//		return c.Err // this entry is not stored, or not known to be
-//	}
-//	// c.Existing is the record of an earlier run of the key, if there was one.
+//	work, err := consumer.New(js, st, consumer.Config{Stream: "ORDERS", Name: "billing", Handler: handler})
+//	// ...
+//	relay, err := outbox.NewRelay(st, outbox.Config{JetStream: js})
+//	// ...
+//	return onefold.Run(ctx, work, relay)
 //
-// Consumers and relays do this on their own; a program opens the store, hands it to them and closes it
-// last. The zero [Options] are good.
+// A program opens the store, hands it to consumers, guards and relays, and closes it last. The zero [Options] are good.
+// The example of [Open] commits an entry by hand, as those do on their own.
+//
+// A program keeps data of its own in the same file: [Tx] writes it in the commit of a handler or of outbox.Enqueue,
+// so that it changes together with the mark and the messages or not at all, and [Store.View] reads it:
+//
+//	err := boltstore.Tx(fx, func(tx *bolt.Tx) error {
+//		b, err := tx.CreateBucketIfNotExists([]byte("orders"))
+//		if err != nil {
+//			return err
+//		}
+//		return b.Put([]byte(order.ID), body)
+//	})
 //
 // # Guarantees
 //

@@ -27,7 +27,7 @@ func (s *Store) Settle(ctx context.Context, all []onefold.Settlement) error {
 		// Only these fields are kept, so that the row stays the caller's.
 		o.settlements[i] = onefold.Settlement{
 			Row:   onefold.Row{Handle: one.Row.Handle, Effect: onefold.Effect{ID: one.Row.Effect.ID}},
-			State: one.State, At: one.At, Uncounted: one.Uncounted, Hold: one.Hold, Reason: onefold.TruncateReason(one.Reason),
+			State: one.State, At: one.At, Uncounted: one.Uncounted, Hold: one.Hold, Untried: one.Untried, Reason: onefold.TruncateReason(one.Reason),
 		}
 	}
 	s.rows.begin(o)
@@ -182,6 +182,7 @@ func (g *group) keep(p *planned, one *onefold.Settlement) {
 	p.ticket, p.feed = 0, nil
 	p.parked, p.keepsOrder = one.State == onefold.Parked, one.Hold
 	if p.parked {
+		p.tried = p.tried && !one.Untried
 		return
 	}
 	p.tried, p.keepsOrder = false, false

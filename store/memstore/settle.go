@@ -85,7 +85,7 @@ func (s *Store) keep(r *row, one *onefold.Settlement) {
 	r.reason = onefold.TruncateReason(one.Reason)
 	r.parked = one.State == onefold.Parked
 	if r.parked {
-		r.hold, r.keepsOrder = s.number(), one.Hold
+		r.hold, r.keepsOrder, r.tried = s.number(), one.Hold, r.tried && !one.Untried
 		return
 	}
 	r.tried = false

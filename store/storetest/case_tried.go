@@ -13,6 +13,8 @@ import (
 func triedCases() []testCase {
 	const rule = " while a settlement as tried is in flight, then either that settlement fails, or whoever gets the row next is told or refused: no two holders announce one call as the first."
 	return []testCase{
+		{name: "a parked row knows whether its call was announced", run: parkedTried,
+			rule: "A row that is parked after its call was announced says so to whoever scans it, unless it was parked as not having happened; that holds for a restart where the data can be opened again."},
 		{name: "a feed closed under an announced call", needs: needHold, rule: "If a feed is closed" + rule,
 			run: func(e *env) { triedInFlight(e, func(f onefold.Feed) { require.NoError(e, f.Close()) }) }},
 		{name: "a lease ended under an announced call", needs: needHold | needClock, rule: "If the lease of a feed ends" + rule,
@@ -73,5 +75,33 @@ func triedInFlight(e *env, end func(onefold.Feed)) {
 	again := e.handsOutOne(e.feedAgain(present), k.EffectID(0))
 	if answer == nil || second == nil {
 		assert.True(e, again.Tried, "a call was announced")
+	}
+}
+
+func parkedTried(e *env) {
+	for id, untried := range map[string]bool{"a": false, "b": true} {
+		k := key(id)
+		en := entry(k, message(k, 0))
+		en.Effects[0].Once = true
+		e.done(en)
+		f := e.feed()
+		row := e.handsOutOne(f, k.EffectID(0))
+		require.NoError(e, e.store.Settle(e.ctx, []onefold.Settlement{{Row: row, State: onefold.Tried}}))
+		require.NoError(e, e.store.Settle(e.ctx, []onefold.Settlement{{Row: row, State: onefold.Parked, Untried: untried}}))
+		require.NoError(e, f.Close())
+	}
+	check := func() {
+		seen := 0
+		for item, err := range e.store.Scan(e.ctx, onefold.Query{What: onefold.WhatParked}) {
+			require.NoError(e, err)
+			assert.Equal(e, item.Row.Key.ID == "a", item.Row.Tried, item.Row.Key.ID)
+			seen++
+		}
+		assert.Equal(e, 2, seen)
+	}
+	check()
+	if e.in.Reopen != nil {
+		e.reopen(true)
+		check()
 	}
 }

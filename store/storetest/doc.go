@@ -8,6 +8,9 @@
 //		storetest.Run(t, storetest.Harness{Open: open})
 //	}
 //
+// See the example of [Run] for open. A store that passes holds each of the rules that apply to it; what
+// only a disk or a server can do to it, such as losing power in the middle of a write, is for tests of its own.
+//
 // The suite reads what a store can do from [onefold.Store.Info]. A case that does not apply to a store is
 // named in the log of the last subtest, so nothing is left out silently.
 //

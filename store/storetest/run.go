@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/onefold-go/onefold"
@@ -45,6 +46,30 @@ func Run(t *testing.T, h Harness) {
 		}
 		t.Logf("%d rules do not apply", len(left))
 	})
+}
+
+// RunRules checks the rules with these names ([Rules] lists them), each in a subtest of its own: what a store is worked
+// on needs, or what a test of one promise rests on. A name that the suite does not have, or a rule that does not
+// apply to the store, fails the test.
+func RunRules(t *testing.T, h Harness, names ...string) {
+	t.Helper()
+	can := abilitiesOf(t, h)
+	all := cases()
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(c testCase) bool { return c.name == name })
+		if i < 0 {
+			t.Errorf("the suite has no rule %q", name)
+			continue
+		}
+		if reason := all[i].missing(can); reason != "" {
+			t.Errorf("rule %q does not apply: %s", name, reason)
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Log(all[i].rule)
+			all[i].run(newEnv(t, h, patience))
+		})
+	}
 }
 
 // testCase is one rule and the code that checks it.
