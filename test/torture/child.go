@@ -50,10 +50,12 @@ func serveSpec(text string) int {
 		return 2
 	}
 	var clock offsetClock
-	go func() { // ends with the process
-		listen(&clock)
-		cancel()
-	}()
+	if s.Role != "dump" { // which ends by itself
+		go func() { // ends with the process
+			listen(&clock)
+			cancel()
+		}()
+	}
 	if err := role(ctx, s, &clock); err != nil {
 		fmt.Fprintln(os.Stderr, strings.ReplaceAll(err.Error(), "\n", "; "))
 		return 1

@@ -72,7 +72,7 @@ func (j *journal) observer() *onefold.Observer {
 		Duplicate: delivery("duplicate"), Followed: delivery("followed"), Retried: delivery("retried"), DeadLettered: delivery("dead"),
 		GivenBack: delivery("given-back"), Dropped: delivery("dropped"), Lost: delivery("lost"), Zombie: delivery("zombie"), ZombieEnded: delivery("zombie-ended"),
 		Fetched: row("fetched"), Published: row("published"), Settled: row("settled"), RowDelayed: row("row-delayed"), RowParked: row("row-parked"),
-		State:  func(e onefold.StateEvent) { j.note("state", "", e.State, e.Err) },
+		State:  func(e onefold.StateEvent) { j.note("state", "", e.Part, e.From, e.To, e.Err) },
 		Warned: func(e onefold.WarnEvent) { j.note("warned", "", e) },
 	}
 }

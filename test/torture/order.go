@@ -37,14 +37,14 @@ type account struct {
 type mood string
 
 const (
-	moodGood    mood = ""
-	moodSlow    mood = "slow"    // takes some time
-	moodFails   mood = "fails"   // fails twice
-	moodLater   mood = "later"   // asks for a time of its own, once
-	moodPoison  mood = "poison"  // can never be handled
-	moodPanics  mood = "panics"  // panics once
-	moodHangs   mood = "hangs"   // ignores the end of its context, once
-	moodKills   mood = "kills"   // ends its process whenever it runs
+	moodGood   mood = ""
+	moodSlow   mood = "slow"   // takes some time
+	moodFails  mood = "fails"  // fails twice
+	moodLater  mood = "later"  // asks for a time of its own, once
+	moodPoison mood = "poison" // can never be handled
+	moodPanics mood = "panics" // panics once
+	moodHangs  mood = "hangs"  // ignores the end of its context, once
+	moodKills  mood = "kills"  // ends its process whenever it runs
 )
 
 // moods are the moods of bad orders with their weights. What kills its process costs three deaths.

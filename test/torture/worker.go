@@ -102,6 +102,7 @@ func (h handler) handle(ctx context.Context, m *onefold.Message, fx *onefold.Eff
 	if err := json.Unmarshal(m.Data, &o); err != nil {
 		return onefold.Permanent(err)
 	}
+	h.journal.note("run", o.ID, o.Account, m.Sequence, o.Mood)
 	if err := h.behave(ctx, o, fx.Attempt()); err != nil {
 		return err
 	}
