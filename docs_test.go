@@ -160,28 +160,6 @@ func TestTheReadmeShowsTheCodeOfTheExamples(t *testing.T) {
 	assert.Contains(t, string(readme), "// place writes"+code)
 }
 
-func TestTheTableOfScenariosNamesEveryScenarioTest(t *testing.T) {
-	page, err := os.ReadFile("docs/scenarios.md")
-	require.NoError(t, err)
-	name := regexp.MustCompile(`TestScenario_\w+`)
-	written := map[string]bool{}
-	require.NoError(t, filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") || path == "docs_test.go" {
-			return err
-		}
-		source, err := os.ReadFile(path)
-		for _, test := range regexp.MustCompile(`(?m)^func (TestScenario_\w+)`).FindAllSubmatch(source, -1) {
-			written[string(test[1])] = true
-		}
-		return err
-	}))
-	listed := map[string]bool{}
-	for _, test := range name.FindAllString(string(page), -1) {
-		listed[test] = true
-	}
-	assert.Equal(t, written, listed)
-}
-
 func TestLinksBetweenDocumentsLead(t *testing.T) {
 	pages, err := filepath.Glob("*.md")
 	require.NoError(t, err)

@@ -37,6 +37,14 @@ func (s *session) prepare(w *worker, d *delivery, c caution) bool {
 	return true
 }
 
+// history is what decides how d runs. What is parked when it was cut short is parked for lost claims, too.
+func (s *session) history(d *delivery) onefold.History {
+	if s.cfg.ParkUnknown {
+		return d.history
+	}
+	return s.outlived.correct(d.key, d.history)
+}
+
 // enter waits until d may run beside what runs. A run that must be alone waits for all that came before it, and
 // what comes later waits for that one, so that none waits for ever.
 func (s *session) enter(d *delivery, c caution) bool {
@@ -46,7 +54,12 @@ func (s *session) enter(d *delivery, c caution) bool {
 	}
 	if err := s.room.Acquire(s.starts, d.weight); err != nil {
 		d.weight = 0
-		s.notRun(d)
+		s.notRun(d, 0)
+		return false
+	}
+	if s.stops.refuses() {
+		s.yield(d)
+		s.notRun(d, giveBackDelay(s.beat.ackWait))
 		return false
 	}
 	return true
@@ -75,7 +88,7 @@ const aloneName = "alone"
 func (s *session) solitude(d *delivery) bool {
 	if !s.takePermit() {
 		s.yield(d)
-		s.notRun(d)
+		s.notRun(d, 0)
 		return false
 	}
 	s.awaitQuiet()
@@ -131,9 +144,10 @@ func (s *session) countStart(d *delivery) bool {
 	grant, ok := s.ask(d, stagePending, s.request(d, true))
 	switch {
 	case !ok:
-		s.notRun(d)
+		s.notRun(d, 0)
 		return false
 	case grant.Verdict == onefold.Granted && grant.Claim.Token == d.claim.Token:
+		d.counted = true
 		return true
 	}
 	if grant.Verdict == onefold.Granted { // a new claim: whatever happened in between was not seen
@@ -144,8 +158,8 @@ func (s *session) countStart(d *delivery) bool {
 	return false
 }
 
-// notRun brings back a message that was claimed and did not run, because the consumer ends.
-func (s *session) notRun(d *delivery) {
+// notRun brings back, after delay, a message that was claimed and did not run, because the consumer ends or pauses.
+func (s *session) notRun(d *delivery, delay time.Duration) {
 	d.set(stageHandled)
-	s.retryLater(d, verdict{class: onefold.ClassNone, reason: "consumer stopped before the run"})
+	s.retryLater(d, verdict{class: onefold.ClassNone, delay: delay, reason: "consumer stopped before the run"})
 }

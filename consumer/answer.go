@@ -105,6 +105,9 @@ func (s *session) abandon(d *delivery, err error) {
 }
 
 func (s *session) tellLost(d *delivery, err error) {
+	if d.counted {
+		s.outlived.add(d.key)
+	}
 	if s.obs.Lost != nil {
 		e := s.event(d)
 		e.Class, e.Err = onefold.ClassLost, err

@@ -20,17 +20,19 @@ const (
 	metaStore    = "onefold.store"    // identity of the store
 	metaEpoch    = "onefold.epoch"    // how often that was opened
 	metaPosition = "onefold.position" // its highest journal position then
+	metaEnded    = "onefold.ended"    // the session that has noted this has ended in order
 )
 
 // binding is which store goes with a durable, and how far that was when it was noted.
 type binding struct {
 	Store           string // empty: none
 	Epoch, Position uint64
+	Ended           bool // noted at the end of a session, so that there is nothing that the store could not know
 }
 
 // bindingOf reads metadata.
 func bindingOf(metadata map[string]string) (b binding, err error) {
-	b.Store = metadata[metaStore]
+	b.Store, b.Ended = metadata[metaStore], metadata[metaEnded] != ""
 	for key, field := range map[string]*uint64{metaEpoch: &b.Epoch, metaPosition: &b.Position} {
 		if text, ok := metadata[key]; ok {
 			if *field, err = strconv.ParseUint(text, 10, 64); err != nil {
@@ -48,6 +50,9 @@ func (b binding) noted(metadata map[string]string) map[string]string {
 		all = map[string]string{}
 	}
 	all[metaStore] = b.Store
+	if delete(all, metaEnded); b.Ended {
+		all[metaEnded] = "yes"
+	}
 	all[metaEpoch], all[metaPosition] = strconv.FormatUint(b.Epoch, 10), strconv.FormatUint(b.Position, 10)
 	return all
 }
@@ -99,7 +104,7 @@ func (s *session) checkBinding(ctx context.Context, stored floor, stream jetstre
 		return own, err
 	}
 	var unknown uint64
-	if bound.Store == own.Store {
+	if bound.Store == own.Store && !bound.Ended {
 		if unknown, err = s.unrecorded(ctx, stored, stream, found); err != nil {
 			return own, err
 		}
@@ -122,6 +127,12 @@ func (s *session) unrecorded(ctx context.Context, stored floor, stream jetstream
 	}
 	d := &delivery{msg: onefold.Message{Subject: m.Subject, Header: onefold.Header(m.Header), Data: m.Data,
 		Stream: s.cfg.Stream, Consumer: s.cfg.Name, Sequence: m.Sequence, Time: m.Time}}
+	switch s.cfg.addressee(&d.msg) {
+	case toAnother:
+		return 0, nil // acked without a record
+	case toUs:
+		d.redriven = true
+	}
 	s.identify(d)
 	_, err := s.st.Lookup(ctx, d.key)
 	if errors.Is(err, onefold.ErrNotFound) {
@@ -159,6 +170,7 @@ func (s *session) noteBinding(ctx context.Context) {
 	if err != nil || info.Config.Metadata[metaStore] != own.Store {
 		return // it is gone, or goes with another store now
 	}
+	own.Ended = true
 	changed := info.Config
 	changed.Metadata = own.noted(changed.Metadata)
 	_, _ = s.js.UpdateConsumer(ctx, s.cfg.Stream, changed)

@@ -21,13 +21,13 @@ func TestAStoreIsAdmittedIfItIsTheOneNotedAndNotBehindIt(t *testing.T) {
 		want       string // empty: admitted
 	}{
 		"nothing is noted":                        {binding{}, binding{Store: "B"}, 0, ""},
-		"the same, opened again":                  {noted, binding{"A", 6, 120}, 0, ""},
+		"the same, opened again":                  {noted, binding{"A", 6, 120, false}, 0, ""},
 		"the same, still open":                    {noted, noted, 0, ""},
-		"another":                                 {noted, binding{"B", 9, 900}, 0, "it goes with store A (epoch 5, position 100), and this is store B, made 2026-01-02T03:04:05Z"},
-		"an empty one":                            {noted, binding{"B", 1, 0}, 0, "this store, B, made 2026-01-02T03:04:05Z, is empty"},
-		"an older copy, by its epoch":             {noted, binding{"A", 4, 120}, 0, "older copy of it (epoch 4, position 120)"},
-		"an older copy, by its position":          {noted, binding{"A", 4101, 99}, 0, "older copy of it (epoch 4101, position 99)"},
-		"an older copy, by what it does not know": {noted, binding{"A", 4101, 100}, 77, "stream message 77 is acked"},
+		"another":                                 {noted, binding{"B", 9, 900, false}, 0, "it goes with store A (epoch 5, position 100), and this is store B, made 2026-01-02T03:04:05Z"},
+		"an empty one":                            {noted, binding{"B", 1, 0, false}, 0, "this store, B, made 2026-01-02T03:04:05Z, is empty"},
+		"an older copy, by its epoch":             {noted, binding{"A", 4, 120, false}, 0, "older copy of it (epoch 4, position 120)"},
+		"an older copy, by its position":          {noted, binding{"A", 4101, 99, false}, 0, "older copy of it (epoch 4101, position 99)"},
+		"an older copy, by what it does not know": {noted, binding{"A", 4101, 100, false}, 77, "stream message 77 is acked"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.noted.admits(c.own, made, c.unknown)

@@ -44,6 +44,7 @@ func (c Config) check() error {
 		}
 	}
 	c.checkHandler(&p)
+	c.checkTogether(&p)
 	c.checkNumbers(&p)
 	c.checkTimes(&p)
 	c.checkStart(&p)
@@ -62,6 +63,26 @@ func (c Config) check() error {
 		return nil
 	}
 	return fmt.Errorf("%w: %w", onefold.ErrInvalid, errors.Join(p...))
+}
+
+// checkTogether reports fields that contradict each other.
+func (c Config) checkTogether(p *problems) {
+	if c.BindOnly && c.AdoptDurable {
+		p.add("BindOnly and AdoptDurable are both set; taking a durable over is noted in it, which BindOnly forbids: leave one out")
+	}
+	if c.DeadLetterStream == c.Stream && c.Stream != "" {
+		p.add("DeadLetterStream is %q, the stream that is read; dead letters need another one", c.Stream)
+	}
+	if c.Scope == scopeScope {
+		p.add("Scope is %q, which onefold uses itself; give another one", c.Scope)
+	}
+	for i, a := range c.FilterSubjects {
+		for _, b := range c.FilterSubjects[:i] {
+			if both, ok := overlap(a, b); ok {
+				p.add("FilterSubjects has %q and %q, which both select %q; the server takes none that overlap", b, a, both)
+			}
+		}
+	}
 }
 
 func (p *problems) name(field, name string) {
@@ -83,6 +104,9 @@ func (c Config) checkNumbers(p *problems) {
 	}
 	if c.RateLimit != nil && c.RateLimit.Burst() < 1 && c.RateLimit.Limit() != rate.Inf {
 		p.add("RateLimit has a burst of %d; no message could ever start, give it at least 1", c.RateLimit.Burst())
+	}
+	if c.RateLimit != nil && c.RateLimit.Limit() <= 0 {
+		p.add("RateLimit has a limit of %v a second; nothing would start once its burst is used up: give it a rate, or Pause the consumer", float64(c.RateLimit.Limit()))
 	}
 	if c.MaxAckPending > 0 && c.MaxAckPending < c.Concurrency {
 		p.add("MaxAckPending is %d and Concurrency %d; the server would never hand out enough messages", c.MaxAckPending, c.Concurrency)

@@ -124,7 +124,7 @@ func TestTheDefaultsAreTheDocumentedOnes(t *testing.T) {
 	long.RetryMin = time.Hour
 	assert.Equal(t, time.Hour, long.withDefaults().RetryMax)
 
-	made := newConsumerConfig(c, 0)
+	made := newConsumerConfig(c)
 	assert.Equal(t, DefaultAckWait, made.AckWait)
 	assert.Equal(t, DefaultMaxAckPending, made.MaxAckPending)
 	assert.Equal(t, -1, made.MaxDeliver)
@@ -136,10 +136,10 @@ func TestANewConsumerStartsWhereConfigSaysUnlessItWasLost(t *testing.T) {
 	bySequence, byTime := good(), good()
 	bySequence.DeliverPolicy, bySequence.StartSequence = jetstream.DeliverByStartSequencePolicy, 7
 	byTime.DeliverPolicy, byTime.StartTime = jetstream.DeliverByStartTimePolicy, time.Unix(9, 0)
-	assert.EqualValues(t, 7, newConsumerConfig(bySequence, 0).OptStartSeq)
-	assert.Equal(t, time.Unix(9, 0), *newConsumerConfig(byTime, 0).OptStartTime)
+	assert.EqualValues(t, 7, newConsumerConfig(bySequence).OptStartSeq)
+	assert.Equal(t, time.Unix(9, 0), *newConsumerConfig(byTime).OptStartTime)
 	for _, c := range []Config{good(), bySequence, byTime} {
-		lost := newConsumerConfig(c, 41)
+		lost := startBehind(newConsumerConfig(c), 41)
 		assert.Equal(t, jetstream.DeliverByStartSequencePolicy, lost.DeliverPolicy)
 		assert.EqualValues(t, 42, lost.OptStartSeq)
 		assert.Nil(t, lost.OptStartTime)

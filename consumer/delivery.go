@@ -77,11 +77,20 @@ type delivery struct {
 	repeated  bool           // the commit was tried before and its outcome was not known
 	conflicts int            // reruns so far
 	timedOut  bool           // the handler was told to stop before it returned
+	counted   bool           // its start was counted, because it is a suspect
 	weight    int64          // what it holds of session.room; see alone.go
 	reads     []onefold.Read // of the last run
 	turn      *stateKey      // what it has the turn at, or waits for; see turns.go
 
 	followers []*delivery // guarded by the registry
+}
+
+// successor is another delivery as which the message of d goes on: somebody may still be looking at d itself.
+func (d *delivery) successor() *delivery {
+	x := &delivery{ack: d.ack, msg: d.msg, key: d.key, identity: d.identity, fingerprint: d.fingerprint, received: d.received,
+		progressed: d.progressed, renewed: d.renewed, redriven: d.redriven}
+	x.heard.Store(d.heard.Load())
+	return x
 }
 
 func (d *delivery) at() stage { return stage(d.stage.Load()) }

@@ -51,7 +51,10 @@ func (s *session) makeConsumer(ctx context.Context, stored floor, stream jetstre
 	if err != nil {
 		return err
 	}
-	wanted := newConsumerConfig(s.cfg, stored.restart(ctx, s.cfg, stream))
+	wanted := newConsumerConfig(s.cfg)
+	if behind, known := stored.restart(ctx, s.cfg, stream); known {
+		wanted = startBehind(wanted, behind)
+	}
 	wanted.Metadata = own.noted(monitored(wanted.MaxAckPending))
 	wanted.Metadata[metaMade] = "yes"
 	s.consumer, err = s.js.CreateConsumer(ctx, s.cfg.Stream, wanted)
@@ -68,21 +71,25 @@ func (s *session) makeConsumer(ctx context.Context, stored floor, stream jetstre
 }
 
 // restart is the position behind which a durable that was lost starts: what this store has settled or, if
-// that is not certain or nothing yet, where the lost one began. 0: as a new one would.
-func (f floor) restart(ctx context.Context, cfg Config, stream jetstream.Stream) uint64 {
+// that is not certain or nothing yet, where the lost one began, which may be 0, before the first message. If it is not
+// known it starts as a new one does.
+func (f floor) restart(ctx context.Context, cfg Config, stream jetstream.Stream) (behind uint64, known bool) {
 	info := stream.CachedInfo()
-	if f.Created != info.Created.UnixNano() || info.Config.Retention == jetstream.WorkQueuePolicy {
-		return 0 // never met in this stream; or the stream takes no durable that starts anywhere but with its first message
+	switch {
+	case f.Created == 0, info.Config.Retention == jetstream.WorkQueuePolicy:
+		return 0, false // nothing was served yet; or the stream takes no durable that starts anywhere but with its first message
+	case f.Created != info.Created.UnixNano():
+		return 0, true // a stream made anew: all that it has came since the former one was served
 	}
 	fitted := f.fit(f.Created, filterOf(cfg.FilterSubjects), 0, info.State.LastSeq)
 	if fitted.At.Sequence > 0 && knows(ctx, stream, fitted.At) {
-		return fitted.At.Sequence
+		return fitted.At.Sequence, true
 	}
 	// One that starts with what is newest would skip what came since it was lost.
 	if f.Filter == fitted.Filter && f.From <= info.State.LastSeq && cfg.DeliverPolicy != jetstream.DeliverAllPolicy {
-		return f.From
+		return f.From, true
 	}
-	return 0
+	return 0, false
 }
 
 // knows reports whether the stream still is the one in which the sample was taken, so that a lost durable may
@@ -136,20 +143,24 @@ func (s *session) bind(ctx context.Context, stored floor, stream jetstream.Strea
 	return err
 }
 
-// newConsumerConfig is the configuration of a consumer that does not exist. One that was lost starts behind
-// a position.
-func newConsumerConfig(cfg Config, behind uint64) jetstream.ConsumerConfig {
+// newConsumerConfig is the configuration of a consumer that does not exist.
+func newConsumerConfig(cfg Config) jetstream.ConsumerConfig {
 	c := managed(jetstream.ConsumerConfig{
 		Name: cfg.Name, Durable: cfg.Name, AckPolicy: jetstream.AckExplicitPolicy,
 		AckWait: DefaultAckWait, MaxAckPending: max(DefaultMaxAckPending, cfg.Concurrency), DeliverPolicy: cfg.DeliverPolicy,
 	}, cfg)
-	switch {
-	case behind > 0:
-		c.DeliverPolicy, c.OptStartSeq = jetstream.DeliverByStartSequencePolicy, behind+1
-	case cfg.StartSequence > 0:
-		c.OptStartSeq = cfg.StartSequence
-	case !cfg.StartTime.IsZero():
+	c.OptStartSeq = cfg.StartSequence
+	if !cfg.StartTime.IsZero() {
 		c.OptStartTime = &cfg.StartTime
+	}
+	return c
+}
+
+// startBehind makes a consumer that was lost start behind a position, whatever a new one would do.
+func startBehind(c jetstream.ConsumerConfig, behind uint64) jetstream.ConsumerConfig {
+	c.DeliverPolicy, c.OptStartSeq, c.OptStartTime = jetstream.DeliverAllPolicy, 0, nil
+	if behind > 0 {
+		c.DeliverPolicy, c.OptStartSeq = jetstream.DeliverByStartSequencePolicy, behind+1
 	}
 	return c
 }

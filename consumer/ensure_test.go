@@ -29,20 +29,33 @@ func TestALostDurableStartsBehindTheFloorOnlyInTheStreamThatTheFloorIsOf(t *test
 	require.NoError(t, err)
 	all, latest := Config{}, Config{DeliverPolicy: jetstream.DeliverNewPolicy}
 	met := floor{Created: s.CachedInfo().Created.UnixNano(), At: at}
-	assert.EqualValues(t, 1, met.restart(ctx, all, s))
-	unsure := met
+	unsure, other := met, met
 	unsure.At.Time--
-	assert.Zero(t, unsure.restart(ctx, all, s))
-	began := floor{Created: met.Created, From: 1}
-	assert.EqualValues(t, 1, began.restart(ctx, latest, s), "nothing since it began is skipped")
-	assert.Zero(t, began.restart(ctx, all, s))
-	began.From = 2
-	assert.Zero(t, began.restart(ctx, latest, s), "the stream has lost the position")
-	met.Created--
-	assert.Zero(t, met.restart(ctx, all, s), "another stream of that name")
-
+	other.Created--
+	began, empty, lost := floor{Created: met.Created, From: 1}, floor{Created: met.Created}, floor{Created: met.Created, From: 2}
 	queue, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "QUEUE", Subjects: []string{"queue"}, Retention: jetstream.WorkQueuePolicy})
 	require.NoError(t, err)
-	met.Created = queue.CachedInfo().Created.UnixNano()
-	assert.Zero(t, met.restart(ctx, all, queue), "a work queue takes only durables that start with its first message")
+	queued := met
+	queued.Created = queue.CachedInfo().Created.UnixNano()
+	for name, c := range map[string]struct {
+		at     floor
+		cfg    Config
+		in     jetstream.Stream
+		behind uint64
+		known  bool
+	}{
+		"behind what is settled":                   {met, all, s, 1, true},
+		"what is settled is not certain":           {unsure, all, s, 0, false},
+		"nothing since it began is skipped":        {began, latest, s, 1, true},
+		"it began with the first message":          {began, all, s, 0, false},
+		"it began before the first message":        {empty, latest, s, 0, true},
+		"the stream has lost the position":         {lost, latest, s, 0, false},
+		"another stream of that name":              {other, latest, s, 0, true},
+		"never served":                             {floor{}, latest, s, 0, false},
+		"a work queue takes no other start at all": {queued, all, queue, 0, false},
+	} {
+		behind, known := c.at.restart(ctx, c.cfg, c.in)
+		assert.Equal(t, c.known, known, name)
+		assert.Equal(t, c.behind, behind, name)
+	}
 }

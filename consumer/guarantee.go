@@ -29,7 +29,7 @@ func (c *Consumer) Guarantee(ctx context.Context) (dedupe.Guarantee, error) {
 	durable, err := c.js.Consumer(ctx, c.cfg.Stream, c.cfg.Name)
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
-		return dedupe.Assess(setupOf(c.cfg, newConsumerConfig(c.cfg, 0), stream.CachedInfo().Config, c.st.Info())), nil
+		return dedupe.Assess(setupOf(c.cfg, newConsumerConfig(c.cfg), stream.CachedInfo().Config, c.st.Info())), nil
 	case err != nil:
 		return fail("look up the durable", err)
 	}

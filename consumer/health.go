@@ -34,8 +34,10 @@ type Health struct {
 	Delayed        int `json:"delayed"`
 	DelayedAllowed int `json:"delayed_allowed"`
 
-	// Rows are the effects that wait in the store for a relay, OldestRow the age of the oldest one that is due, and
-	// Attention counts what needs a person. RelayAsked is how long ago a relay has last asked; negative: never.
+	// Of the whole store, other consumers on it included: Rows are the effects that wait for a relay, OldestRow the age
+	// of the oldest one that is due, and Attention counts what needs a person: parked rows until they are settled, dead
+	// letters until the key is erased (Store.Erase), redriven or not. RelayAsked is how long ago a relay has last asked;
+	// negative: never.
 	Rows       uint64        `json:"rows"`
 	OldestRow  time.Duration `json:"oldest_row"`
 	Attention  uint64        `json:"attention"`

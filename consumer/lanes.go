@@ -32,6 +32,7 @@ type lanes struct {
 	waiting int      // in all lanes
 	limit   int      // of waiting
 	ending  bool     // nobody may begin to wait any more
+	gather  *gather  // nobody gets a turn until it is over; nil: it is
 	over    []uint64 // sequences of saved rows that are of no use any more
 	rule    heartbeatRule
 	mono    func() time.Duration
@@ -150,7 +151,7 @@ func (s *lanes) enter(d *delivery) arrival {
 		s.byKey[d.order] = l
 	}
 	d.saved = l.found(d.msg.Sequence)
-	if l.turn == nil && !l.misses(d.rank) && (len(l.waits) == 0 || d.rank < l.waits[0].rank) {
+	if s.gather == nil && l.turn == nil && !l.misses(d.rank) && (len(l.waits) == 0 || d.rank < l.waits[0].rank) {
 		d.lane = l
 		l.turn, l.began = d, s.mono()
 		return arrivalNew
@@ -282,7 +283,7 @@ func (s *lanes) advance(order string) {
 	if l == nil {
 		return
 	}
-	if d := l.next(); d != nil && d.move(stageWaiting, stageQueued) { // else it is about to leave
+	if d := l.next(); d != nil && s.gather == nil && d.move(stageWaiting, stageQueued) { // else it is about to leave
 		l.waits = slices.Delete(l.waits, 0, 1)
 		s.waiting--
 		l.turn, l.began = d, s.mono()

@@ -37,7 +37,9 @@ func (s *session) loadMissed(ctx context.Context) (clean bool, err error) {
 			return false, fmt.Errorf("read what Config.OrderBy has to wait for: %w", err)
 		}
 		if item.Key == cleanRow {
-			clean = true
+			// A session without an order, which does not take the row away, may have crashed since.
+			ended, err := strconv.ParseUint(string(item.Value.Data), 10, 64)
+			clean = err == nil && ended+1 >= s.st.Info().Epoch
 			continue
 		}
 		sequence, err := strconv.ParseUint(item.Key, 10, 64)
@@ -77,12 +79,13 @@ func (s *session) dropRows(ctx context.Context) {
 	_ = s.writeState(ctx, writes)
 }
 
-// endOrder stores what is missed, and that the session has ended in peace.
-func (s *session) endOrder(ctx context.Context) {
+// endOrder stores what is missed and, if every delivery was answered, that the session has ended in peace.
+func (s *session) endOrder(ctx context.Context, answered bool) {
 	s.dropRows(ctx)
-	if err := s.saveMissed(ctx, s.reg.missing()); err == nil {
+	if err := s.saveMissed(ctx, s.reg.missing()); err == nil && answered {
 		// If this fails the next session waits longer than it must.
-		_ = s.writeState(ctx, []onefold.Write{{Table: s.laneTable(), Key: cleanRow, Value: []byte{1}}})
+		epoch := strconv.FormatUint(s.st.Info().Epoch, 10)
+		_ = s.writeState(ctx, []onefold.Write{{Table: s.laneTable(), Key: cleanRow, Value: []byte(epoch)}})
 	}
 }
 

@@ -17,6 +17,15 @@ func (r *registry) settle(d *delivery) {
 	r.lanes.leave(d, nil)
 }
 
+// pass notes a message that has arrived and is given back at once.
+func (r *registry) pass(d *delivery) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if d.order != "" && !r.heldAlready(d) {
+		r.lanes.miss(d)
+	}
+}
+
 // endLanes lets nobody begin to wait any more.
 func (r *registry) endLanes() {
 	r.mu.Lock()

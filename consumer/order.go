@@ -73,6 +73,7 @@ func (s *session) openOrder(ctx context.Context) error {
 	// Where several processes share a store others always have deliveries under way, in an order of their own.
 	if !clean && s.st.Info().OneProcess && found.NumAckPending > 0 {
 		s.stopFor(whyOrder, true, nil)
+		s.reg.lanes.gather = &gather{upTo: found.Delivered.Stream, left: found.NumAckPending}
 	}
 	return nil
 }
@@ -81,15 +82,19 @@ func (s *session) openOrder(ctx context.Context) error {
 // or the stream has lost them. It also takes what is no longer missed out of the store.
 //
 // After a crash it first waits for an AckWait: what was handed out before is due again then, and the server hands
-// out what is due before what is new, in the order of the stream.
+// out what is due before what is new. Another AckWait is the most that is waited until all of it has arrived.
 func (s *session) watchLanes(ctx context.Context) {
 	if s.stops.has(whyOrder) {
 		pace.Sleep(ctx, s.beat.ackWait+s.beat.tick())
 		s.stopFor(whyOrder, false, nil)
 	}
+	gathered := s.clock.Mono() + s.beat.ackWait
 	ticker := time.NewTicker(max(s.beat.ackWait/4, s.beat.tick()))
 	defer ticker.Stop()
 	for {
+		if s.clock.Mono() >= gathered {
+			s.reg.endGathering()
+		}
 		s.lookForMissed(ctx)
 		select {
 		case <-ctx.Done():

@@ -272,6 +272,44 @@ func TestWhatRanDuringACrashRunsBeforeLaterMessagesOfItsKey(t *testing.T) {
 	assert.Equal(t, []string{"1", "2", "3"}, x.all())
 }
 
+// The server hands out what is due in the order in which it became due. The former process said last of the first
+// message that it still worked on it, so the second one comes before it.
+func TestAfterACrashAKeyStartsWithItsFirstMessageInWhateverOrderTheyCome(t *testing.T) {
+	r, x := newRig(t), newTurns(t)
+	var crashed atomic.Bool
+	entered := make(chan struct{}, 1)
+	c := r.config(func(ctx context.Context, m *onefold.Message, fx *onefold.Effects) error {
+		if !crashed.Load() {
+			entered <- struct{}{}
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return x.handler(func(context.Context, *onefold.Message, *onefold.Effects) error { return nil })(ctx, m, fx)
+	})
+	c.OrderBy, c.AckWait, c.ShutdownTimeout = bySubject, time.Second, 10*time.Millisecond
+	working := make(chan string, 64) // where the process says that it works on the first message
+	_, err := r.nc.Subscribe("$JS.ACK.IN.work.1.1.>", func(m *nats.Msg) { working <- m.Subject })
+	require.NoError(t, err)
+	nc, js := r.srv.Connect(t)
+	w := r.startOn(js, r.st, c)
+	r.publishTo("k", "1")
+	r.await1(entered)
+	for id := 2; id <= 9; id++ {
+		r.publishTo("k", fmt.Sprint(id))
+	}
+	r.awaitCount("received", 9)
+	first := <-working
+	nc.Close()
+	r.reopen()
+	require.Error(t, w.err())
+	require.NoError(t, r.nc.Publish(first, []byte("+WPI")))
+	crashed.Store(true)
+	w = r.start(c)
+	r.settled()
+	w.end()
+	assert.Equal(t, []string{"1", "2", "3", "4", "5", "6", "7", "8", "9"}, x.all())
+}
+
 func TestAMessageThatTheStreamHasLostHoldsUpNobody(t *testing.T) {
 	r, x := newRig(t), newTurns(t)
 	c := r.config(x.handler(func(_ context.Context, m *onefold.Message, _ *onefold.Effects) error {

@@ -33,6 +33,9 @@ func (s *session) receive(m jetstream.Msg) {
 		return
 	}
 	s.pull.cameBack(d.msg.Sequence)
+	if s.reg.lanes != nil {
+		defer s.reg.arrived(d.msg.Sequence)
+	}
 	if s.obs.Received != nil {
 		s.obs.Received(s.event(d))
 	}
@@ -41,7 +44,7 @@ func (s *session) receive(m jetstream.Msg) {
 		return
 	}
 	if s.stops.refuses() {
-		s.giveBack(d, giveBackDelay(s.beat.ackWait))
+		s.refuse(d)
 		return
 	}
 	if s.floor.Load().covers(d.msg.Subject, d.msg.Sequence, d.msg.Time) {
@@ -50,6 +53,7 @@ func (s *session) receive(m jetstream.Msg) {
 	}
 	switch s.cfg.addressee(&d.msg) {
 	case toAnother:
+		s.reg.saw(d)
 		s.ackDuplicate(d) // a copy that has come again for another consumer; ours has its own place in the stream
 		return
 	case toUs:
@@ -57,6 +61,17 @@ func (s *session) receive(m jetstream.Msg) {
 	}
 	s.identify(d)
 	s.admit(d)
+}
+
+// refuse gives back what arrives while nothing may start. With an order it has been seen nevertheless.
+func (s *session) refuse(d *delivery) {
+	d.delay = giveBackDelay(s.beat.ackWait)
+	if to := s.cfg.addressee(&d.msg); s.reg.lanes != nil && to != toAnother {
+		d.redriven = to == toUs
+		s.identify(d)
+		s.reg.pass(d)
+	}
+	s.giveBack(d, d.delay)
 }
 
 // describe fills in the message.
@@ -88,36 +103,6 @@ func (s *session) identify(d *delivery) {
 	}
 	if s.cfg.OrderBy != nil {
 		s.order(d)
-	}
-}
-
-// findKey returns the key of a message that comes for the first time; redriven.go has the others.
-func (s *session) findKey(d *delivery) (onefold.Key, error) {
-	if d.redriven {
-		return s.findRedrivenKey(d)
-	}
-	id, err := s.findID(&d.msg)
-	return onefold.Key{Scope: s.cfg.Scope, ID: id}, err
-}
-
-// findID and digest call functions of the application; a panic in one of them rejects the message instead
-// of ending the process.
-func (s *session) findID(m *onefold.Message) (id string, err error) {
-	defer recoverAs(&err)
-	if id, err = s.cfg.ID(m); err == nil {
-		_, err = dedupe.CheckID(id) // a blank one is none; others are taken as they are
-	}
-	return id, err
-}
-
-func (s *session) digest(m *onefold.Message) (f onefold.Fingerprint, err error) {
-	defer recoverAs(&err)
-	return s.cfg.Fingerprint(m), nil
-}
-
-func recoverAs(err *error) {
-	if v := recover(); v != nil {
-		*err = &onefold.PanicError{Value: v}
 	}
 }
 
@@ -212,7 +197,7 @@ func (s *session) granted(w *worker, d *delivery, g onefold.Grant) bool {
 		d.history.First = s.clock.Wall()
 	}
 	wary := s.wary.Load()
-	if c := beforeRun(g.History, d.msg.Sequence <= s.suspects.Until, wary, s.cfg.ParkUnknown); c != cautionNone || wary {
+	if c := beforeRun(s.history(d), d.msg.Sequence <= s.suspects.Until, wary, s.cfg.ParkUnknown); c != cautionNone || wary {
 		return s.prepare(w, d, c)
 	}
 	s.begins(w, d)
@@ -227,7 +212,9 @@ func (s *session) reroute(d *delivery, r *rejection) {
 	}
 	s.giveBackAll(s.reg.remove(d), giveBackDelay(s.beat.ackWait))
 	// It goes on as another delivery, because the heartbeat may still be looking at this one.
-	s.rejectAs(&delivery{ack: d.ack, msg: d.msg, key: d.key, identity: d.identity, fingerprint: d.fingerprint, received: d.received, order: d.order, rank: d.msg.Sequence}, r)
+	heir := d.successor()
+	heir.order, heir.rank = d.order, d.msg.Sequence
+	s.rejectAs(heir, r)
 }
 
 // repeat answers a message whose key is done. A dead letter that has not left yet is waited for.
@@ -310,8 +297,10 @@ func (s *session) handled(w *worker, d *delivery, err error) {
 
 // hand gives an entry to the committers. The worker takes its next message meanwhile.
 func (s *session) hand(d *delivery, entry onefold.Entry) {
-	d.own = onefold.Commit{Claim: d.claim, Entry: entry}
-	d.commit = &d.own
+	if d.commit = &d.own; d.repeated { // a store that has not answered may still write into that
+		d.commit = new(onefold.Commit)
+	}
+	*d.commit = onefold.Commit{Claim: d.claim, Entry: entry}
 	if !s.commits.push(d) {
 		s.abandon(d, ErrHandlersRunning) // its handler has returned after the consumer has stopped
 	}

@@ -15,7 +15,13 @@ import (
 // mayStart waits until the rate limit lets d start. It reports false if d has gone another way meanwhile.
 func (s *session) mayStart(d *delivery) bool {
 	limiter := s.cfg.RateLimit
-	if limiter == nil || limiter.AllowN(time.Now(), 1) {
+	if limiter == nil {
+		return true
+	}
+	if d.at() != stageQueued {
+		return false // it was given back: it takes nobody's token
+	}
+	if limiter.AllowN(time.Now(), 1) {
 		return true
 	}
 	if !d.move(stageQueued, stageWaiting) {

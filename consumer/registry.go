@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -40,9 +41,7 @@ const (
 func (r *registry) add(d *delivery) (a arrival, held onefold.Fingerprint) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if d.msg.Sequence > r.seen.Sequence {
-		r.seen = sample{Sequence: d.msg.Sequence, Time: d.msg.Time.UnixNano()}
-	}
+	r.see(d)
 	first, ok := r.byKey[d.key]
 	switch {
 	case !ok:
@@ -74,6 +73,25 @@ func (r *registry) add(d *delivery) (a arrival, held onefold.Fingerprint) {
 		r.lanes.follow(first, d)
 	}
 	return arrivalFollows, held
+}
+
+// heldAlready reports whether this very message is held.
+func (r *registry) heldAlready(d *delivery) bool {
+	first, ok := r.byKey[d.key]
+	return ok && (sameMessage(first, d) || slices.ContainsFunc(first.followers, func(f *delivery) bool { return sameMessage(f, d) }))
+}
+
+// saw notes a delivery that is answered without being entered.
+func (r *registry) saw(d *delivery) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.see(d)
+}
+
+func (r *registry) see(d *delivery) {
+	if d.msg.Sequence > r.seen.Sequence {
+		r.seen = sample{Sequence: d.msg.Sequence, Time: d.msg.Time.UnixNano()}
+	}
 }
 
 // sameMessage reports whether two deliveries are of one stored message. The stored time is part of the

@@ -41,7 +41,7 @@ func NewRehearsal(st onefold.Store, cfg Config) (*Rehearsal, error) {
 		return nil, fmt.Errorf("consumer %q on stream %q: %w", cfg.Name, cfg.Stream, err)
 	}
 	setDefault(&cfg.AckWait, DefaultAckWait)
-	cfg.RateLimit = nil // nobody waits here
+	cfg.RateLimit, cfg.OrderBy = nil, nil // nobody waits here
 	if cfg.Batch != nil {
 		cfg.Handler = cfg.Batch.OneByOne()
 	}

@@ -56,6 +56,7 @@ type session struct {
 	deposed  []deposed // the heartbeat's own
 	turns    turns
 	suspects suspicion
+	outlived outlived
 	wary     atomic.Bool // runs take room, so that a suspect can run alone
 	room     *semaphore.Weighted
 	permit   atomic.Pointer[onefold.Claim] // of the run that is alone
@@ -212,7 +213,7 @@ func (s *session) run(ctx context.Context) error {
 	endPulling()
 	endStarts()
 	pullers.Wait()
-	late := s.endWork(endHandlers, endOps)
+	late := s.endWork(!vanished(cause), endHandlers, endOps)
 	endWaits()
 	s.background.Wait()
 	flushed := s.flush(values)
@@ -242,8 +243,8 @@ func (s *session) startKeepers(ctx context.Context, keepers *sync.WaitGroup) {
 func (s *session) lastWords(values context.Context, answered, there bool) {
 	ctx, cancel := context.WithTimeout(values, lastTimeout)
 	defer cancel()
-	if s.reg.lanes != nil && answered {
-		s.endOrder(ctx)
+	if s.reg.lanes != nil {
+		s.endOrder(ctx, answered)
 	}
 	if there {
 		s.noteBinding(ctx)

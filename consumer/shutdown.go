@@ -1,8 +1,10 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,7 +20,7 @@ const (
 
 // endWork gives back what has not started and waits for what runs, in the order of a message's life. It
 // returns ErrHandlersRunning if some handlers do not end; their results are refused.
-func (s *session) endWork(endHandlers, endOps context.CancelFunc) error {
+func (s *session) endWork(forGood bool, endHandlers, endOps context.CancelFunc) error {
 	start := time.Now()
 	s.reg.endLanes()
 	s.giveBackUnstarted(0)
@@ -36,10 +38,14 @@ func (s *session) endWork(endHandlers, endOps context.CancelFunc) error {
 		endOps()
 	}
 	<-committers
-	if idle = idle || (len(late) == 0 && waitFor(workers, cancelGrace)); idle && len(s.zombies.list()) == 0 {
+	left := s.zombies.list()
+	if !forGood {
+		left = nil // they were written off, and another session follows
+	}
+	if idle = idle || (len(late) == 0 && waitFor(workers, cancelGrace)); idle && len(left) == 0 {
 		return nil
 	}
-	for _, z := range s.zombies.list() {
+	for _, z := range left {
 		late = append(late, named(z))
 	}
 	late = late[:min(len(late), maxNamed)]
@@ -63,7 +69,10 @@ func named(d *delivery) string { return fmt.Sprintf("%v (stream sequence %d)", d
 
 // giveBackUnstarted hands everything that has not started to other processes, after delay.
 func (s *session) giveBackUnstarted(delay time.Duration) {
-	for _, h := range s.reg.snapshot(nil) {
+	all := s.reg.snapshot(nil)
+	// The server hands them out again in the order in which they are given back.
+	slices.SortFunc(all, func(a, b held) int { return cmp.Compare(a.msg.Sequence, b.msg.Sequence) })
+	for _, h := range all {
 		if h.move(stageWaiting, stageEnded) || h.move(stageQueued, stageEnded) || h.move(stageClaiming, stageEnded) {
 			s.giveBackAll(append(s.reg.remove(h.delivery), h.delivery), delay)
 		}

@@ -30,7 +30,9 @@ func TestASuspectWaitsUntilTheRelayHasNothingInHand(t *testing.T) {
 	require.NoError(t, err)
 	sending := r.run(relay)
 	r.await1(call.entered)
+	r.publish("suspect", "x") // what is published after the start is no suspect
 
+	r.publish("suspect", "x") // before the start: what comes later is no suspect
 	var calledFirst atomic.Bool
 	w := r.start(r.config(func(context.Context, *onefold.Message, *onefold.Effects) error {
 		select {
@@ -40,7 +42,6 @@ func TestASuspectWaitsUntilTheRelayHasNothingInHand(t *testing.T) {
 		}
 		return nil
 	}))
-	r.publish("suspect", "x")
 	r.awaitCount("received", 1)
 	close(call.open)
 	r.awaitCount("acked", 1)

@@ -48,7 +48,7 @@ func (s *status) become(state string, err error) {
 		return
 	}
 	s.now, s.at = state, s.clock.Wall()
-	if err != nil {
+	if err != nil || state == StateStopped { // what was waited out is no reason for the end
 		s.err, s.bad = err, s.at
 	}
 	if s.obs.State != nil {

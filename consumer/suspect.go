@@ -92,14 +92,12 @@ func beforeRun(h onefold.History, suspect, wary, park bool) caution {
 		return cautionNone
 	case cut >= maxCutShort:
 		return cautionBlame
-	case !wary: // other runs do not make room, so a start that is counted now would prove nothing
+	case !wary || !suspect: // other runs do not make room, now or any moment, so a start that is counted would prove nothing
 		return cautionNone
 	case cut > 0:
 		return cautionAlone
-	case suspect:
-		return cautionCount
 	}
-	return cautionNone
+	return cautionCount
 }
 
 // suspect loads the suspicion of the last session, decides that of this one, and stores it.

@@ -118,10 +118,17 @@ func (s *session) request(d *delivery, durable bool) onefold.Request {
 }
 
 // ask asks the store until it answers, the delivery is taken back from its stage, or the consumer ends.
-func (s *session) ask(d *delivery, at stage, request onefold.Request) (onefold.Grant, bool) {
+func (s *session) ask(d *delivery, at stage, request onefold.Request) (grant onefold.Grant, ok bool) {
 	var retry *backoff.ExponentialBackOff
+	unknown := false // whether a start was counted
+	defer func() {
+		if unknown && !ok {
+			s.background.Go(func() { s.withdraw(request) })
+		}
+	}()
 	for {
 		grant, err := s.st.Begin(s.handlers, request)
+		unknown = unknown || request.Durable && errors.Is(err, onefold.ErrUnknown)
 		switch {
 		case err == nil:
 			s.storeWorks(callBegin)
@@ -141,6 +148,25 @@ func (s *session) ask(d *delivery, at stage, request onefold.Request) (onefold.G
 		}
 		if !pace.Sleep(s.handlers, retry.NextBackOff()) || d.at() != at {
 			return grant, false
+		}
+	}
+}
+
+// withdraw takes back a claim and its counted start that were asked for without an answer: left alone it would look like
+// a run that was cut short.
+func (s *session) withdraw(request onefold.Request) {
+	retry := pace.Store()
+	for {
+		grant, err := s.st.Begin(s.waits, request)
+		switch {
+		case err == nil && grant.Verdict == onefold.Granted:
+			_ = s.unclaim(grant.Claim, onefold.Failure{Reason: "given back before it ran"}) // else it ends with its lease
+			return
+		case err == nil, fatalStoreError(err):
+			return
+		}
+		if !pace.Sleep(s.waits, retry.NextBackOff()) {
+			return
 		}
 	}
 }

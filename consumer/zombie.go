@@ -70,6 +70,7 @@ type deposed struct {
 
 // begins makes d the delivery whose handler is about to run.
 func (s *session) begins(w *worker, d *delivery) {
+	d.class, d.cause = onefold.ClassNone, nil // of a run before that was overtaken
 	d.cancel = w.context(s.handlers)
 	d.ran.Store(int64(s.clock.Mono()))
 	d.set(stageRunning)
@@ -122,10 +123,8 @@ func (s *session) revoke(d *delivery, now time.Duration) {
 	if !d.move(stageStopping, stageZombie) {
 		return // it has returned after all
 	}
-	heir := &delivery{
-		ack: d.ack, msg: d.msg, key: d.key, identity: d.identity, fingerprint: d.fingerprint, received: d.received,
-		progressed: d.progressed, renewed: d.renewed, claim: d.claim, history: d.history, attempt: d.attempt, redriven: d.redriven,
-	}
+	heir := d.successor()
+	heir.claim, heir.history, heir.attempt = d.claim, d.history, d.attempt
 	heir.set(stageHandled)
 	s.reg.inherit(d, heir)
 	s.writeOff(d)

@@ -47,7 +47,7 @@
 //
 // The store is memstore: a handler that writes its own tables with boltstore.Tx cannot run on it; keep the decision in
 // a function that is tested here, or test against boltstore with an embedded server. Handlers run one at a time, so
-// data races between messages are for the race detector and a test of your own. Whether streams exist that capture
+// data races between messages are for the race detector and a test of your own. Redriving a dead letter needs a server. Whether streams exist that capture
 // what is published is not known here.
 //
 // It imports onefold, consumer, dedupe, store/memstore, and store/storetest for the clock.

@@ -114,7 +114,8 @@ func (k *Kit) bytes(v any) []byte {
 	return data
 }
 
-// Clock is the kit's clock, for handlers that take one. It stands still between calls of [Kit.Advance], and moves by
+// Clock is the kit's clock, for handlers that take one. It begins at 2030-01-02 03:04:05 UTC: an Effect.NotBefore that a
+// handler computes from time.Now is in its past, so compute it from the message's time or from this clock. It stands still between calls of [Kit.Advance], and moves by
 // itself only where the kit lets a delay, AckWait or a lease pass.
 func (k *Kit) Clock() onefold.Clock {
 	return onefold.Clock{

@@ -28,11 +28,15 @@ type Probe struct {
 // idempotency key.
 func NewProbe(name string) *Probe { return &Probe{name: name} }
 
+// unbound is what Called panics with. The kit, if there is one, fails the test with it: a consumer takes the panic of a
+// handler for a failed attempt.
+type unbound string
+
 // Called notes one call with the idempotency key that was passed on, or "" if there was none. It panics if the probe was
 // not given to a kit, because then nobody would look.
 func (p *Probe) Called(idempotencyKey string) {
 	if p.kit == nil {
-		panic(fmt.Sprintf("onefoldtest: probe %q belongs to no kit; give it to New", p.name))
+		panic(unbound(fmt.Sprintf("onefoldtest: probe %q belongs to no kit; give it to New", p.name)))
 	}
 	k := p.kit
 	k.mu.Lock()

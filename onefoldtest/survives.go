@@ -13,7 +13,8 @@ import (
 // time in a world of its own. That is a copy of what the kit has now (what is stored and was sent, runs and calls so
 // far, the time), with a process that has just started; the stand-ins of the test are not copied. What is there at the
 // end (outcomes, results, what was sent, state) must be what the undisturbed run has left. The kit itself goes on
-// behind the undisturbed run. The first trouble with a difference is reported.
+// behind the undisturbed run. The first trouble with a difference is reported. A handler that fails alike in every world
+// differs in none: say besides what has to be there, with [Kit.Succeeded], [Kit.Published] or [Kit.DeadLetter].
 //
 //   - the process dies at each [Point], and the message is delivered again;
 //   - the message, and copies of it, are delivered when it is done, before and after a restart;
@@ -47,7 +48,8 @@ func (k *Kit) Survives(msgs ...*onefold.Message) {
 }
 
 // AnyOrder delivers the messages in the order given, in reverse, and rotated, each time in a world of its own as in
-// [Kit.Survives], and compares what is left. The kit itself goes on behind the order given.
+// [Kit.Survives], and compares what is left. The kit itself goes on behind the order given. It is for handlers that do not
+// rely on an order; one that rests on Config.OrderBy cannot be tried here.
 func (k *Kit) AnyOrder(msgs ...*onefold.Message) {
 	k.tb.Helper()
 	if len(msgs) < 2 {
@@ -69,7 +71,7 @@ func (k *Kit) AnyOrder(msgs ...*onefold.Message) {
 		}
 		if difference := diff(want, k.leaves(t.name, t.do)); difference != "" {
 			k.report("left "+t.name, "delivered %s, the messages leave something else (+) than in the order given (-):\n%s"+
-				"No order is promised: compare versions or times from the messages with those in the state.", t.name, difference)
+				"Unless Config.OrderBy promises an order, compare versions or times from the messages with those in the state.", t.name, difference)
 		}
 		failed = k.flush()
 	}

@@ -2,6 +2,7 @@ package onefoldtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"runtime"
@@ -151,6 +152,12 @@ func (w *world) note(e onefold.DeliveryEvent) {
 		w.mu.Lock()
 		w.reasons[e.Sequence] = e.Err
 		w.mu.Unlock()
+	}
+	var panicked *onefold.PanicError
+	if errors.As(e.Err, &panicked) {
+		if text, ok := panicked.Value.(unbound); ok {
+			w.kit.report(string(text), "%s", string(text))
+		}
 	}
 }
 
