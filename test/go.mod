@@ -9,6 +9,7 @@ require (
 	github.com/onefold-go/onefold v0.0.0
 	github.com/rs/zerolog v1.28.0
 	github.com/stretchr/testify v1.12.1
+	go.uber.org/goleak v1.3.0
 )
 
 require (

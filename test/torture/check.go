@@ -18,7 +18,17 @@ type facts struct {
 	workers []stored
 	sink    stored
 	left    []string // who still had something to do when the time to settle was over
+
+	deliveries int
+	heap       int64 // bytes, the most that any worker needed
+	goroutines int64
 }
+
+// The bounds of what a worker may need, however long it runs.
+const (
+	maxHeap       = 512 << 20
+	maxGoroutines = 1000
+)
 
 // sentEffect is a message of the stream of effects.
 type sentEffect struct {
@@ -160,6 +170,9 @@ func (c *checker) checkOrderOfEffects() {
 }
 
 func (c *checker) checkStuck() {
+	if c.heap > maxHeap || c.goroutines > maxGoroutines {
+		c.add("stuck", "", "a worker needed %d bytes of heap and %d goroutines", c.heap, c.goroutines)
+	}
 	for _, name := range c.left {
 		c.add("stuck", "", "%s", name)
 	}

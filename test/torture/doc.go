@@ -8,6 +8,5 @@
 // every stream holds with its own ledger. README.md has the method. The last line is one JSON object; the exit
 // code is 1 if a promise was broken.
 //
-// It imports the framework, nats.go, the NATS server, toxiproxy for links that fail, and gonum/plot for the picture of a
-// soak.
+// It imports the framework, nats.go, the NATS server, and toxiproxy for links that fail.
 package main

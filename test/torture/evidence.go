@@ -136,3 +136,18 @@ func readStore(p *process, scope string) (s stored, err error) {
 	}
 	return s, json.Unmarshal(out.Bytes(), &s)
 }
+
+// readNeeds counts deliveries, and finds what the workers needed at most.
+func (f *facts) readNeeds(dir string) error {
+	return readJournals(dir, func(fields []string) {
+		switch fields[2] {
+		case "received":
+			f.deliveries++
+		case "stats":
+			var heap, goroutines int64
+			if n, _ := fmt.Sscan(fields[4], &heap, &goroutines); n == 2 {
+				f.heap, f.goroutines = max(f.heap, heap), max(f.goroutines, goroutines)
+			}
+		}
+	})
+}

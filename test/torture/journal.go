@@ -81,36 +81,12 @@ func (j *journal) observer() *onefold.Observer {
 var points = []string{"received", "claimed", "handled", "committed", "acked", "fetched", "published", "settled"}
 
 // keepStats writes what this process needs, once a second, for as long as it lives.
-func (j *journal) keepStats(dir string, records func() (n uint64, commit time.Duration)) {
+func (j *journal) keepStats() {
 	for range time.Tick(time.Second) {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		n, commit := records()
-		j.note("stats", "", m.HeapAlloc, runtime.NumGoroutine(), sizeOf(dir), n, int64(commit))
+		j.note("stats", "", m.HeapAlloc, runtime.NumGoroutine())
 	}
-}
-
-// stats is what such a line says.
-type stats struct {
-	At         time.Time
-	Heap       int64
-	Goroutines int64
-	Disk       int64
-	Records    int64
-	Commit     time.Duration
-}
-
-func sizeOf(dir string) (bytes int64) {
-	_ = filepath.WalkDir(dir, func(_ string, e os.DirEntry, err error) error {
-		if err != nil {
-			return nil // it has just been removed
-		}
-		if info, err := e.Info(); err == nil && !e.IsDir() {
-			bytes += info.Size()
-		}
-		return nil
-	})
-	return bytes
 }
 
 // readJournals calls f with every line of the journals below dir.

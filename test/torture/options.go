@@ -22,7 +22,6 @@ type options struct {
 	settle  time.Duration
 	dir     string
 	keep    bool
-	soak    string
 }
 
 // parse reads the command line.
@@ -41,7 +40,6 @@ func parse(args []string, out io.Writer) (options, error) {
 	f.DurationVar(&o.settle, "settle", 2*time.Minute, "how long everything may take to end once all is well again")
 	f.StringVar(&o.dir, "dir", "", "where everything is kept; default: a temporary directory, removed if nothing was found")
 	f.BoolVar(&o.keep, "keep", false, "keep the directory")
-	f.StringVar(&o.soak, "soak", "", "no faults, a short retention, and this picture of what the processes need (.svg or .png)")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -51,9 +49,6 @@ func parse(args []string, out io.Writer) (options, error) {
 	var err error
 	if o.faults, err = parseFaults(faults); err != nil {
 		return o, err
-	}
-	if o.soak != "" {
-		o.faults = nil
 	}
 	return o, o.check()
 }
@@ -75,9 +70,6 @@ func (o options) check() error {
 	}
 	if o.every < 10*time.Millisecond {
 		bad("-every is %v; give at least 10ms", o.every)
-	}
-	if o.soak != "" && !strings.HasSuffix(o.soak, ".svg") && !strings.HasSuffix(o.soak, ".png") {
-		bad("-soak is %q; it has to end with .svg or .png", o.soak)
 	}
 	return errors.Join(errs...)
 }

@@ -20,8 +20,7 @@ import (
 
 const (
 	duplicateWindow = 2 * time.Minute
-	retention       = 2 * time.Hour    // longer than a run
-	soakRetention   = 30 * time.Second // so that records come and go
+	retention       = 2 * time.Hour // longer than a run
 )
 
 // rig is a whole system and those who strike it.
@@ -109,9 +108,6 @@ func (r *rig) start(ctx context.Context) (*nats.Conn, error) {
 			Dir: filepath.Join(r.dir, name)}
 		if name == "sink" {
 			s.Role = "sink"
-		}
-		if r.options.soak != "" {
-			s.Retention = soakRetention
 		}
 		r.workers = append(r.workers, r.process(s))
 		r.launch(r.workers[i])
@@ -260,7 +256,7 @@ func (r *rig) collect(left []string) (f facts, err error) {
 			f.workers = append(f.workers, s)
 		}
 	}
-	return f, nil
+	return f, f.readNeeds(r.dir)
 }
 
 // stop ends all processes and waits for them. It may be called again.

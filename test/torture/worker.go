@@ -69,21 +69,20 @@ func runPart(ctx context.Context, s spec, clock *offsetClock, configure func(*jo
 	if err != nil {
 		return fmt.Errorf("open: %w", err)
 	}
-	timed := &timedStore{Store: st}
 	cfg := configure(j)
 	cfg.AckWait, cfg.Lease, cfg.Retention = ackWait, lease, s.Retention
 	cfg.RetryMin, cfg.RetryMax, cfg.ShutdownTimeout, cfg.LostTimeout = 20*time.Millisecond, 500*time.Millisecond, 3*time.Second, time.Hour
 	cfg.Observer, cfg.Clock = j.observer(), clock.clock()
-	c, err := consumer.New(js, timed, cfg)
+	c, err := consumer.New(js, st, cfg)
 	if err != nil {
 		return err
 	}
-	r, err := outbox.NewRelay(timed, outbox.Config{JetStream: js, Observer: cfg.Observer, Clock: clock.clock(),
+	r, err := outbox.NewRelay(st, outbox.Config{JetStream: js, Observer: cfg.Observer, Clock: clock.clock(),
 		RetryMin: 20 * time.Millisecond, RetryMax: 500 * time.Millisecond, Lease: 3 * time.Second, PublishTimeout: 2 * time.Second, MaxAttempts: 1000})
 	if err != nil {
 		return err
 	}
-	go j.keepStats(s.Dir, timed.take) // ends with the process
+	go j.keepStats() // ends with the process
 	sayReady()
 	if err := onefold.Run(ctx, c, r); err != nil {
 		return err
