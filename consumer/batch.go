@@ -110,7 +110,7 @@ func (c *Config) withBatch() {
 func (c Config) checkHandler(p *problems) {
 	switch b := c.Batch; {
 	case b == nil && c.Handler == nil:
-		p.add("Handler and Batch are nil; set one of them, Handler for example with consumer.JSON")
+		p.add("Handler is nil; set it, for example with consumer.JSON, or Batch")
 	case b == nil:
 	case c.Handler != nil:
 		p.add("Handler and Batch are both set; set the one that does the work")

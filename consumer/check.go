@@ -105,9 +105,6 @@ func (c Config) checkNumbers(p *problems) {
 	if c.RateLimit != nil && c.RateLimit.Burst() < 1 && c.RateLimit.Limit() != rate.Inf {
 		p.add("RateLimit has a burst of %d; no message could ever start, give it at least 1", c.RateLimit.Burst())
 	}
-	if c.RateLimit != nil && c.RateLimit.Limit() <= 0 {
-		p.add("RateLimit has a limit of %v a second; nothing would start once its burst is used up: give it a rate, or Pause the consumer", float64(c.RateLimit.Limit()))
-	}
 	if c.MaxAckPending > 0 && c.MaxAckPending < c.Concurrency {
 		p.add("MaxAckPending is %d and Concurrency %d; the server would never hand out enough messages", c.MaxAckPending, c.Concurrency)
 	}

@@ -84,7 +84,7 @@ func TestABadConfigurationIsRefusedByNewWithTheNameOfTheField(t *testing.T) {
 	_, err = New(js, nil, good())
 	require.ErrorIs(t, err, onefold.ErrInvalid)
 	fine := good()
-	fine.FilterSubjects = []string{"in.*.a", "in.>"}
+	fine.FilterSubjects = []string{"in.*.a", "other.>"}
 	fine.ID = func(m *onefold.Message) (string, error) { return m.Header["Id"][0], nil } // cannot stand an empty message
 	_, err = New(js, st, fine)
 	require.NoError(t, err)

@@ -108,6 +108,7 @@ func TestAnOlderCopyIsRefusedByWhatItDoesNotKnowIfItWasMadeSinceTheNote(t *testi
 	old, note := copied(t, dir), r.info().Config
 	closed(t, dir, func(st onefold.Store) { r.serveOnce(st, 3) })
 	// The process was killed instead, so that the note of its start stands, which the copy fits.
+	delete(note.Metadata, "onefold.ended")
 	_, err := r.js.UpdateConsumer(r.ctx, "IN", note)
 	require.NoError(t, err)
 	closed(t, old, func(st onefold.Store) {

@@ -262,9 +262,7 @@ func TestSettingsThatContradictEachOtherAreRefused(t *testing.T) {
 		"BindOnly and AdoptDurable":   func(c *consumer.Config) { c.BindOnly, c.AdoptDurable = true, true },
 		`"in.>" and "in.a"`:           func(c *consumer.Config) { c.FilterSubjects = []string{"in.>", "in.a"} },
 		`DeadLetterStream is "IN"`:    func(c *consumer.Config) { c.DeadLetterStream = "IN" },
-		"RateLimit has a limit of 0":  func(c *consumer.Config) { c.RateLimit = rate.NewLimiter(0, 1) },
 		`Scope is "onefold.consumer"`: func(c *consumer.Config) { c.Scope = "onefold.consumer" },
-		"Handler and Batch are nil":   func(c *consumer.Config) { c.Handler = nil },
 	} {
 		c := r.config(nothing)
 		change(&c)
