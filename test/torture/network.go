@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -38,7 +39,19 @@ func (l *link) url() string { return "nats://" + l.proxy.Listen }
 // cut ends all connections and takes new ones at once. The proxy keeps its port.
 func (l *link) cut() error {
 	l.proxy.Stop()
-	return l.proxy.Start()
+	return l.listen()
+}
+
+// listen takes connections again. The port may be in use for a moment: by the end of an old connection, or by a new one
+// that goes out from it.
+func (l *link) listen() (err error) {
+	for range 200 {
+		if err = l.proxy.Start(); err == nil || errors.Is(err, toxiproxy.ErrProxyAlreadyStarted) {
+			return nil
+		}
+		_ = pause(context.Background(), 20*time.Millisecond)
+	}
+	return fmt.Errorf("link of %s: %w", l.name, err)
 }
 
 // poison puts a toxic on one direction, or on both.
@@ -59,7 +72,7 @@ func (l *link) poison(kind string, attributes map[string]any, streams ...string)
 func (l *link) heal() error {
 	l.proxy.Stop()
 	l.proxy.Toxics.ResetToxics(context.Background())
-	return l.proxy.Start()
+	return l.listen()
 }
 
 func (l *link) delay(d time.Duration) error {
