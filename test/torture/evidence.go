@@ -128,7 +128,7 @@ func readStore(p *process, scope string) (s stored, err error) {
 		return s, err
 	}
 	var out, errs bytes.Buffer
-	cmd := exec.Command(self)
+	cmd := exec.CommandContext(context.Background(), self)
 	cmd.Env = append(os.Environ(), specVariable+"="+string(text))
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {

@@ -107,7 +107,7 @@ func (p *process) command() (*exec.Cmd, io.Reader, error) {
 		}
 		args = append(args, "--", self)
 	}
-	cmd := exec.Command(args[0], args[1:]...)
+	cmd := exec.CommandContext(context.Background(), args[0], args[1:]...) // ended by signals
 	cmd.Env = append(os.Environ(), specVariable+"="+string(text))
 	errs, err := os.OpenFile(filepath.Join(p.dir, s.Name+".err"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -147,7 +147,7 @@ func wayOf(err error) string {
 	case err == nil:
 		return "ended"
 	case errors.As(err, &exit) && !exit.Exited():
-		return exit.ProcessState.String()
+		return exit.String()
 	case errors.As(err, &exit):
 		return fmt.Sprintf("exit %d", exit.ExitCode())
 	}
