@@ -1,7 +1,7 @@
-// Worker is a service as one would deploy it: flags, a log, a store on disk, dead letters, and a shutdown on SIGTERM
-// that lets running handlers end and sends what they asked for.
+// Worker is a service as one would deploy it: flags, a log, a store on disk, dead letters, probes for readiness and
+// liveness, and a shutdown on SIGTERM that lets running handlers end and sends what they asked for.
 //
-//	go run ./examples/worker -nats nats://127.0.0.1:4222 -stream ORDERS -data /var/lib/billing
+//	go run ./examples/worker -nats nats://127.0.0.1:4222 -stream ORDERS -data /var/lib/billing -http 127.0.0.1:8080
 //
 // It reads orders from a stream that exists, and asks for an invoice for each. Without -nats it starts a server of its
 // own with some orders in it, among them a few that cannot be handled, works them off and ends.
@@ -30,6 +30,7 @@ import (
 // options are what is set from outside.
 type options struct {
 	url, stream, durable, data string
+	http                       string
 	concurrency, n             int
 	drain                      time.Duration
 	verbose                    bool
@@ -43,6 +44,7 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&o.data, "data", "onefold-data", "directory of the store; one for each process")
 	flags.IntVar(&o.concurrency, "concurrency", consumer.DefaultConcurrency, "handlers that run at once")
 	flags.DurationVar(&o.drain, "drain", consumer.DefaultShutdownTimeout, "how long running handlers may take after SIGTERM")
+	flags.StringVar(&o.http, "http", "127.0.0.1:0", "where /readyz and /livez are served; empty: nowhere")
 	flags.IntVar(&o.n, "n", 0, "end after so many messages; 0: go on until SIGTERM (in the demonstration: 200)")
 	flags.BoolVar(&o.verbose, "v", false, "log every step of every message")
 	err = flags.Parse(args)
@@ -112,5 +114,9 @@ func serve(ctx context.Context, js jetstream.JetStream, o options, log *slog.Log
 	if err != nil {
 		return err
 	}
-	return onefold.Run(ctx, work, relay) // the consumer ends first, so that the relay sends what it has left
+	parts := []onefold.Part{work, relay} // the consumer ends first, so that the relay sends what it has left
+	if o.http != "" {
+		parts = append(parts, probes{o.http, work, log})
+	}
+	return onefold.Run(ctx, parts...)
 }
