@@ -39,7 +39,7 @@ func (s *session) prepare(w *worker, d *delivery, c caution) bool {
 
 // history is what decides how d runs. What is parked when it was cut short is parked for lost claims, too.
 func (s *session) history(d *delivery) onefold.History {
-	if s.cfg.ParkUnknown {
+	if s.cfg.ParkUnknown || d.history.Starts == 0 { // which it is for all but a few
 		return d.history
 	}
 	return s.outlived.correct(d.key, d.history)
