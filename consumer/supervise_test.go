@@ -286,6 +286,7 @@ func TestAServerThatIsKilledAndRestartedUnderLoadLosesAndDoublesNothing(t *testi
 		}
 		require.Eventually(t, func() bool { return r.offer(fmt.Sprint(i)) == nil }, 20*time.Second, 5*time.Millisecond)
 	}
+	r.awaitCount("committed", messages) // a server that has just started may say that nothing is pending
 	r.settled()
 	w.end()
 	for i := range runs {
