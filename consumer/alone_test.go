@@ -79,6 +79,7 @@ func TestWhatWaitsBehindASuspectIsBroughtBackAtShutdown(t *testing.T) {
 func TestASuspectThatFailsIsJudgedByItsFailuresFromThenOn(t *testing.T) {
 	r := newRig(t)
 	r.cutShort("suspect", 1)
+	r.publish("suspect", "x") // what is published after the start is no suspect
 	var runs atomic.Int64
 	w := r.start(r.config(func(context.Context, *onefold.Message, *onefold.Effects) error {
 		if runs.Add(1) < 5 {
@@ -86,7 +87,6 @@ func TestASuspectThatFailsIsJudgedByItsFailuresFromThenOn(t *testing.T) {
 		}
 		return nil
 	}))
-	r.publish("suspect", "x")
 	r.awaitCount("acked", 1)
 	w.end()
 	assert.Equal(t, 5, r.events("acked")[0].event.Attempt)
